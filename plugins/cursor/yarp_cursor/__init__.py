@@ -1,0 +1,1 @@
+"""YARP for Cursor."""

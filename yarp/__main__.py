@@ -1,0 +1,26 @@
+"""The command `yarp`: hot commands go straight to their module, all others to the command line."""
+
+import sys
+
+# Commands that run once per tool call or recovery: they import almost nothing.
+_LEAN = {
+    "run": "yarp.runner",
+    "search": "yarp.recover.cli",
+    "read": "yarp.recover.cli",
+    "grep": "yarp.recover.cli",
+    "calls": "yarp.recover.cli",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Run the command line `argv` (program name first) and return its exit status."""
+    module = _LEAN.get(argv[1]) if len(argv) > 1 else None
+    if module is None:
+        module = "yarp.cli.root"
+    __import__(module)
+    status: int = sys.modules[module].main(argv)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

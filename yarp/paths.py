@@ -1,0 +1,104 @@
+"""Where YARP keeps its files, and how they become private.
+
+Paths are ``str``: this module lies on the hot lane, where ``pathlib`` alone would double
+the cost of a command. XDG variables and HOME count only when absolute.
+"""
+
+import os
+import stat
+
+from yarp.errors import ConfigError, PermissionsTooOpen, StorageError
+
+
+def _base(variable: str, *below_home: str) -> str:
+    directory = os.environ.get(variable, "")
+    if directory.startswith("/"):
+        return os.path.join(directory, "yarp")
+    home = os.environ.get("HOME", "")
+    if not home.startswith("/"):
+        import pwd
+
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            raise ConfigError(
+                f"neither {variable} nor HOME names an absolute directory; set one of them"
+            ) from None
+    return os.path.join(home, *below_home, "yarp")
+
+
+def config_file() -> str:
+    """The one configuration file, there or not."""
+    return os.path.join(_base("XDG_CONFIG_HOME", ".config"), "config.toml")
+
+
+def cache_dir() -> str:
+    """Where compiled declarations lie; losing it costs time, never a call."""
+    return _base("XDG_CACHE_HOME", ".cache")
+
+
+def data_dir() -> str:
+    """The known default directory of the archive."""
+    return _base("XDG_DATA_HOME", ".local", "share")
+
+
+def archive_file(configured: str | None = None) -> str:
+    """The archive's path: YARP_ARCHIVE, else `configured`, else the default.
+
+    Source: spec "Archive", Database.
+    """
+    override = os.environ.get("YARP_ARCHIVE")
+    if override:
+        if not override.startswith("/"):
+            raise ConfigError("YARP_ARCHIVE must be an absolute path")
+        return override
+    return configured or os.path.join(data_dir(), "tool-calls.sqlite3")
+
+
+def make_private_dir(path: str) -> None:
+    """Create `path` and its missing parents with mode 0700, whatever the umask.
+
+    A directory that exists already is left as it is.
+    """
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent and not os.path.isdir(parent):
+        make_private_dir(parent)
+    try:
+        os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # a umask may have taken the owner's own bits
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise StorageError(f"{path} is not a directory; move it away") from None
+    except OSError as error:
+        raise StorageError(f"{path} cannot be created: {error.strerror}") from error
+
+
+def require_private(path: str, *, directory: bool, narrow: bool) -> None:
+    """Make sure that only the owner can reach `path`.
+
+    With `narrow`, broader modes are taken away (the known default directory and its
+    database); without it they are an error, since an override is the user's own choice.
+    Symbolic links are refused. Source: seed 000, "Filesystem permissions".
+    """
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+    kind = stat.S_ISDIR(found.st_mode) if directory else stat.S_ISREG(found.st_mode)
+    if not kind:
+        wanted = "a directory" if directory else "a regular file"
+        raise StorageError(f"{path} is not {wanted}; YARP does not follow links here")
+    if not found.st_mode & 0o077:
+        return
+    mode = 0o700 if directory else 0o600
+    if not narrow:
+        raise PermissionsTooOpen(
+            f"{path} has mode {stat.S_IMODE(found.st_mode):04o}; others can reach it. "
+            f"Run: chmod {mode:o} '{path}'"
+        )
+    try:
+        os.chmod(path, mode)
+    except OSError as error:
+        raise PermissionsTooOpen(f"{path} cannot be made private: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""The way back: search and exact reads of what the archive holds."""

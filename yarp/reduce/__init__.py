@@ -1,0 +1,1 @@
+"""Result reduction: the short true answer, with a way back to the bytes."""

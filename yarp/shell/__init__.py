@@ -1,0 +1,1 @@
+"""Shell text: what a command line says, without ever running it."""

@@ -1,0 +1,1 @@
+"""Stable reads of stores that other programs write."""

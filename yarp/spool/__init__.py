@@ -1,0 +1,1 @@
+"""Stream spooling: the one reader of a child's pipes (seed 004)."""

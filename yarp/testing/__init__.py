@@ -1,0 +1,1 @@
+"""Published for plugin authors: a pytest plugin and the conformance suites."""
