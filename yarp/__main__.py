@@ -5,10 +5,10 @@ import sys
 # Commands that run once per tool call or recovery: they import almost nothing.
 _LEAN = {
     "run": "yarp.runner",
-    "search": "yarp.recover.cli",
-    "read": "yarp.recover.cli",
-    "grep": "yarp.recover.cli",
-    "calls": "yarp.recover.cli",
+    "search": "yarp.cli.recover",
+    "read": "yarp.cli.recover",
+    "grep": "yarp.cli.recover",
+    "calls": "yarp.cli.recover",
 }
 
 
