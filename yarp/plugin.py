@@ -1,0 +1,139 @@
+"""The public door: all that a plugin may import from YARP.
+
+A plugin is a package with an entry point in group `yarp`, whose name is the plugin's:
+
+    [project.entry-points.yarp]
+    acme = "yarp_acme"
+
+The package implements hooks (`docs/reference/hooks.md`) as functions marked with
+`hookimpl`, and returns declarations from them:
+
+    from yarp.plugin import Host, hookimpl
+
+    @hookimpl
+    def yarp_host():
+        return Host("acme", shell_tools={"sh"}, decode=decode)
+
+Names are loaded when first used: importing this module costs nothing, and neither may
+importing a host's package, since that happens inside a tool call. `yarp plugins new acme`
+writes a package to start from.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar, overload
+
+    from yarp.errors import (
+        ConfigError,
+        DataError,
+        PluginError,
+        StorageError,
+        UsageError,
+        YarpError,
+    )
+    from yarp.types import (
+        Band,
+        CallEnded,
+        CallStarted,
+        Decision,
+        Health,
+        Host,
+        Importer,
+        Receipt,
+        Redactor,
+        Reducer,
+        RulePack,
+        SourceOption,
+        SpoolLocation,
+        StreamReceipt,
+        TraceReader,
+    )
+
+    Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+__all__ = [
+    "Band",
+    "CallEnded",
+    "CallStarted",
+    "ConfigError",
+    "DataError",
+    "Decision",
+    "Health",
+    "Host",
+    "Importer",
+    "PluginError",
+    "Receipt",
+    "Redactor",
+    "Reducer",
+    "RulePack",
+    "SourceOption",
+    "SpoolLocation",
+    "StorageError",
+    "StreamReceipt",
+    "TraceReader",
+    "UsageError",
+    "YarpError",
+    "hookimpl",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'yarp.plugin' has no attribute {name!r}")
+    from yarp import errors, types
+
+    value: object = getattr(types, name, None) or getattr(errors, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def hookimpl(function: Hook, /) -> Hook: ...
+
+    @overload
+    def hookimpl(
+        function: None = None,
+        /,
+        *,
+        specname: str | None = None,
+        tryfirst: bool = False,
+        trylast: bool = False,
+    ) -> Callable[[Hook], Hook]: ...
+
+
+def hookimpl(
+    function: Any = None,
+    /,
+    *,
+    specname: str | None = None,
+    tryfirst: bool = False,
+    trylast: bool = False,
+) -> Any:
+    """Mark a function as the implementation of the hook of its name.
+
+    With `specname`, of the hook of that name. `tryfirst` and `trylast` move it within the
+    calling order; a declaration needs neither, since the core sorts declarations.
+    """
+
+    def mark(implementation: Any) -> Any:
+        # What pluggy looks for on a function of project "yarp", set without importing it.
+        implementation.yarp_impl = {
+            "wrapper": False,
+            "hookwrapper": False,
+            "optionalhook": False,
+            "tryfirst": tryfirst,
+            "trylast": trylast,
+            "specname": specname,
+        }
+        return implementation
+
+    return mark if function is None else mark(function)

@@ -1,0 +1,522 @@
+"""The values that cross the plugin boundary: plain slotted classes, no I/O, no imports.
+
+Importing a host's package runs inside a tool call, so nothing here loads `typing`, `enum`
+or `attrs`. Unknown is None, never 0. Callables in a declaration are functions at the top
+level of a module: the compiled cache stores them as `module:qualname`, so that a call
+imports just the module it needs.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from importlib.resources.abc import Traversable
+
+
+class Value:
+    """Base of these values: equal by content, shown by one field alone.
+
+    The representation leaves the rest out, since inputs and results may hold secrets and
+    representations end up in messages.
+    """
+
+    __slots__: tuple[str, ...] = ()
+    _shown = "name"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    def __hash__(self) -> int:
+        return hash((type(self), getattr(self, self._shown)))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({getattr(self, self._shown)!r}, ...)"
+
+
+# Capture events
+
+
+class CallStarted(Value):
+    """A call as the host announces it, before it runs.
+
+    `input` is the host's JSON, parsed. `agent` is the host's name: `Host.decode` leaves it
+    None and the core fills it in, as it does with `archive_ref` once the begin is committed.
+    `account` None means the account of the operating system. Times are Unix milliseconds.
+    Source: seed 000, "Records".
+    """
+
+    __slots__ = (
+        "account",
+        "agent",
+        "archive_ref",
+        "input",
+        "model",
+        "provider",
+        "source_call_id",
+        "source_session_id",
+        "started_at_ms",
+        "tool_name",
+        "working_directory",
+    )
+    _shown = "source_call_id"
+
+    def __init__(
+        self,
+        source_session_id: str,
+        source_call_id: str,
+        tool_name: str,
+        input: object,  # noqa: A002 - the seed's word for it
+        *,
+        agent: str | None = None,
+        account: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        working_directory: str | None = None,
+        started_at_ms: int | None = None,
+        archive_ref: str | None = None,
+    ) -> None:
+        self.source_session_id = source_session_id
+        self.source_call_id = source_call_id
+        self.tool_name = tool_name
+        self.input = input
+        self.agent = agent
+        self.account = account
+        self.provider = provider
+        self.model = model
+        self.working_directory = working_directory
+        self.started_at_ms = started_at_ms
+        self.archive_ref = archive_ref
+
+
+class CallEnded(Value):
+    """A call as the host reports it, after it ran or was refused.
+
+    `result` is the host's JSON, parsed, before YARP changes it. `executed` is False for a
+    call that never reached its tool. `full_output_path` names the file in which the host
+    keeps the whole output, where a structured field says so. Source: seed 000, "Records".
+    """
+
+    __slots__ = (
+        "account",
+        "agent",
+        "archive_ref",
+        "executed",
+        "exit_code",
+        "finished_at_ms",
+        "full_output_path",
+        "is_error",
+        "result",
+        "source_call_id",
+        "source_session_id",
+    )
+    _shown = "source_call_id"
+
+    def __init__(
+        self,
+        source_session_id: str,
+        source_call_id: str,
+        result: object,
+        is_error: bool,
+        *,
+        agent: str | None = None,
+        account: str | None = None,
+        exit_code: int | None = None,
+        executed: bool | None = None,
+        full_output_path: str | None = None,
+        finished_at_ms: int | None = None,
+        archive_ref: str | None = None,
+    ) -> None:
+        self.source_session_id = source_session_id
+        self.source_call_id = source_call_id
+        self.result = result
+        self.is_error = is_error
+        self.agent = agent
+        self.account = account
+        self.exit_code = exit_code
+        self.executed = executed
+        self.full_output_path = full_output_path
+        self.finished_at_ms = finished_at_ms
+        self.archive_ref = archive_ref
+
+
+class Decision(Value):
+    """What the core decided about an event, for `Host.reply` to say in the host's words.
+
+    `blocked` is the reason why the call must not run. `input` replaces the call's input,
+    `content` the text that the model gets. All None: leave the host alone.
+    """
+
+    __slots__ = ("blocked", "content", "input")
+    _shown = "blocked"
+
+    def __init__(
+        self,
+        *,
+        blocked: str | None = None,
+        input: object = None,  # noqa: A002 - the seed's word for it
+        content: str | None = None,
+    ) -> None:
+        self.blocked = blocked
+        self.input = input
+        self.content = content
+
+
+class Health(Value):
+    """How a host stands on this machine.
+
+    `installed`: the agent's program is there. `hooked_in`: YARP is in its configuration, and
+    at work. `version`: the agent's, as seen. `notes`: what is wrong and what to do, a
+    sentence each. None where it cannot be known.
+    """
+
+    __slots__ = ("hooked_in", "installed", "notes", "version")
+    _shown = "installed"
+
+    def __init__(
+        self,
+        *,
+        installed: bool | None = None,
+        hooked_in: bool | None = None,
+        version: str | None = None,
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.installed = installed
+        self.hooked_in = hooked_in
+        self.version = version
+        self.notes = tuple(notes)
+
+
+class Host(Value):
+    """An agent whose calls YARP can capture, declared by its plugin.
+
+    `name`: the plugin's name, and the `agent` of its sessions.
+    `shell_tools`: the tools that run a shell command, each with the key of its input that
+    holds the command text; a plain set of names means the key `command`.
+    `shell`: the shell in which the host itself runs a command text; None: it runs none.
+    `decode(event)`: the start or end that an event tells of, several of them, or None for an
+    event that tells of no call. An event it does not know is None, never an exception.
+    `reply(event, decision)`: the JSON that the host takes for `decision`; None: say nothing.
+    Both are None for a host that speaks frames to `yarp archive ingest`.
+    `install(scope, dry_run, directory)`, `uninstall(scope, dry_run, directory)`: write into,
+    and remove from, the host's own configuration; a line for each change made (or that would
+    be made). `scope` is `user` or `project`; `directory` is the project's, None: the current
+    one. Both are idempotent and keep foreign entries.
+    `health(directory)`: how the host stands on this machine.
+    `withholds`: what this host keeps from YARP, a sentence each. Source: spec "Hosts".
+    """
+
+    __slots__ = (
+        "decode",
+        "health",
+        "install",
+        "name",
+        "reply",
+        "shell",
+        "shell_tools",
+        "title",
+        "uninstall",
+        "withholds",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        title: str | None = None,
+        shell_tools: Mapping[str, str] | Iterable[str] = (),
+        shell: str | None = None,
+        decode: Callable[[dict[str, object]], Decoded] | None = None,
+        reply: Callable[[dict[str, object], Decision], object] | None = None,
+        install: Callable[[str, bool, str | None], list[str]] | None = None,
+        uninstall: Callable[[str, bool, str | None], list[str]] | None = None,
+        health: Callable[[str | None], Health] | None = None,
+        withholds: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.title = title or name
+        self.shell_tools: dict[str, str] = (
+            dict(shell_tools)
+            if isinstance(shell_tools, dict)
+            else dict.fromkeys(shell_tools, "command")
+        )
+        self.shell = shell
+        self.decode = decode
+        self.reply = reply
+        self.install = install
+        self.uninstall = uninstall
+        self.health = health
+        self.withholds = tuple(withholds)
+
+
+if TYPE_CHECKING:
+    Decoded = CallStarted | CallEnded | tuple[CallStarted | CallEnded, ...] | None
+
+
+# Result reduction
+
+
+class RulePack(Value):
+    """A folder of rule files (`*.toml`) that a plugin brings.
+
+    `directory` is a path, or what `importlib.resources.files` gives. `name` is unique among
+    all packs; by convention it is the plugin's. Source: spec "Reduction", Rules are data.
+    """
+
+    __slots__ = ("directory", "name")
+
+    def __init__(self, name: str, directory: Traversable | str) -> None:
+        self.name = name
+        self.directory = directory
+
+
+class Band:
+    """When a reducer is asked: EXACT (it names rules), FAMILY (a family), FALLBACK (any)."""
+
+    EXACT = 0
+    FAMILY = 1
+    FALLBACK = 2
+
+
+class Reducer(Value):
+    """A reducer of a plugin's own.
+
+    `serves`: the rule ids of band EXACT, the families of band FAMILY, nothing for FALLBACK.
+    `make(argv, options)`: one object for one call, with `feed(stream, block)` and
+    `finish(status)` as the families of the core have them; `finish` gives None to decline.
+    Source: spec "Reduction", Order of things.
+    """
+
+    __slots__ = ("band", "make", "name", "serves")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        band: int,
+        serves: Iterable[str] = (),
+        make: Callable[[tuple[str, ...], dict[str, object]], object],
+    ) -> None:
+        if band not in (Band.EXACT, Band.FAMILY, Band.FALLBACK):
+            raise ValueError(f"reducer {name}: band must be Band.EXACT, .FAMILY or .FALLBACK")
+        self.name = name
+        self.band = band
+        self.serves = tuple(serves)
+        if bool(self.serves) is (band == Band.FALLBACK):
+            raise ValueError(f"reducer {name}: all but a FALLBACK reducer name what they serve")
+        self.make = make
+
+
+# Stream spooling
+
+
+class Redactor(Value):
+    """Takes secrets out of a stream before it is kept.
+
+    `make()`: one object for one stream, with `feed(chunk: bytes) -> bytes` and
+    `finish() -> bytes`. It may hold back at most `window_bytes` that it cannot decide yet;
+    any chunking of the same stream gives the same bytes. Source: seed 004, "Capture before
+    eviction".
+    """
+
+    __slots__ = ("make", "name", "window_bytes")
+
+    def __init__(self, name: str, *, window_bytes: int, make: Callable[[], object]) -> None:
+        self.name = name
+        self.window_bytes = window_bytes
+        self.make = make
+
+
+class SpoolLocation(Value):
+    """Where the spools of a call go, and how much they may hold.
+
+    `directory` belongs to the conversation; it is created with mode 0700. The quotas count
+    retained bytes: of one job's streams together, and of the whole conversation.
+    Source: seed 004, "Capture before eviction".
+    """
+
+    __slots__ = ("conversation_bytes", "directory", "job_bytes")
+    _shown = "directory"
+
+    def __init__(
+        self, directory: str, *, job_bytes: int = 32 << 20, conversation_bytes: int = 128 << 20
+    ) -> None:
+        self.directory = directory
+        self.job_bytes = job_bytes
+        self.conversation_bytes = conversation_bytes
+
+
+class StreamReceipt(Value):
+    """What was seen and kept of one stream, in bytes; a count that is unknown is None.
+
+    `observed` = `accepted` + `pending` + `discarded`, of raw bytes. `committed` counts the
+    representation, which can be longer or shorter. `reference` is relative to the
+    conversation; None where nothing was kept.
+    """
+
+    __slots__ = ("accepted", "committed", "discarded", "name", "observed", "pending", "reference")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        observed: int | None = None,
+        accepted: int | None = None,
+        pending: int | None = None,
+        discarded: int | None = None,
+        committed: int | None = None,
+        reference: str | None = None,
+    ) -> None:
+        self.name = name
+        self.observed = observed
+        self.accepted = accepted
+        self.pending = pending
+        self.discarded = discarded
+        self.committed = committed
+        self.reference = reference
+
+
+class Receipt(Value):
+    """What a capture kept, published once and never changed.
+
+    `process`: running, exited, cancelled or timeout. `capture`: pending, complete, partial,
+    failed, disabled or unavailable. `representation`: redacted_text, replacement_text or
+    binary. `preview`: complete or head_tail. The three say nothing about one another.
+    Source: seed 004, "Representation, identity and inline receipt".
+    """
+
+    __slots__ = (
+        "capture",
+        "capture_id",
+        "capture_reason",
+        "command_label",
+        "exit_code",
+        "job_id",
+        "preview",
+        "process",
+        "representation",
+        "signal",
+        "source_call_id",
+        "streams",
+    )
+    _shown = "capture_id"
+
+    def __init__(
+        self,
+        capture_id: str,
+        *,
+        process: str,
+        capture: str,
+        representation: str,
+        preview: str,
+        streams: Iterable[StreamReceipt] = (),
+        source_call_id: str | None = None,
+        job_id: str | None = None,
+        command_label: str | None = None,
+        exit_code: int | None = None,
+        signal: int | None = None,
+        capture_reason: str | None = None,
+    ) -> None:
+        self.capture_id = capture_id
+        self.process = process
+        self.capture = capture
+        self.representation = representation
+        self.preview = preview
+        self.streams = tuple(streams)
+        self.source_call_id = source_call_id
+        self.job_id = job_id
+        self.command_label = command_label
+        self.exit_code = exit_code
+        self.signal = signal
+        self.capture_reason = capture_reason
+
+
+# Importers
+
+
+class SourceOption(Value):
+    """A root that an importer or a reader takes, and its option on the command line.
+
+    `flag` without dashes, such as `sessions`. `default` is the usual place below the home
+    directory; it is offered, never scanned unasked. Source: seed 003, "Command line".
+    """
+
+    __slots__ = ("default", "flag", "help", "kind", "required")
+    _shown = "flag"
+
+    def __init__(
+        self,
+        flag: str,
+        *,
+        kind: str,
+        help: str,  # noqa: A002 - as the command line calls it
+        default: str | None = None,
+        required: bool = True,
+    ) -> None:
+        if kind not in ("file", "directory"):
+            raise ValueError(f"source option {flag}: kind must be file or directory")
+        self.flag = flag
+        self.kind = kind
+        self.help = help
+        self.default = default
+        self.required = required
+
+
+class Importer(Value):
+    """Reads an agent's store into the dataset.
+
+    `adapter_version`: raise it when the same source shall be parsed again.
+    `discover(roots)`: the source items below the roots, given by option flag.
+    `read(item)`: the calls, results, observations and issues of one item, in source order.
+    Source: seed 003.
+    """
+
+    __slots__ = ("adapter_version", "agent", "discover", "options", "read")
+    _shown = "agent"
+
+    def __init__(
+        self,
+        agent: str,
+        *,
+        adapter_version: int,
+        options: Iterable[SourceOption],
+        discover: Callable[[Mapping[str, str]], Iterable[object]],
+        read: Callable[[object], Iterable[object]],
+    ) -> None:
+        self.agent = agent
+        self.adapter_version = adapter_version
+        self.options = tuple(options)
+        self.discover = discover
+        self.read = read
+
+
+class TraceReader(Value):
+    """Projects an agent's traces into the index of sessions, loops and items.
+
+    `detect(head)`: whether a source that begins with these complete lines is this runtime's.
+    `project(records)`: what the framed records of one source say, in source order.
+    `shell_tools` as in `Host`; `injected_texts`: the texts that the runtime itself puts into
+    messages, with what each is. Source: seed 002.
+    """
+
+    __slots__ = ("detect", "injected_texts", "options", "project", "runtime", "shell_tools")
+    _shown = "runtime"
+
+    def __init__(
+        self,
+        runtime: str,
+        *,
+        options: Iterable[SourceOption],
+        detect: Callable[[bytes], bool],
+        project: Callable[[Iterable[object]], Iterable[object]],
+        shell_tools: Mapping[str, str] | None = None,
+        injected_texts: Mapping[str, str] | None = None,
+    ) -> None:
+        self.runtime = runtime
+        self.options = tuple(options)
+        self.detect = detect
+        self.project = project
+        self.shell_tools = dict(shell_tools or {})
+        self.injected_texts = dict(injected_texts or {})
