@@ -1,0 +1,472 @@
+"""The streaming reduction of one call's output: blocks in, one summary out.
+
+The engine owns everything that is the same for all tools: cutting the streams into blocks of
+whole lines, taking colour and progress away, budgets, the marker, the savings gate. What the
+lines mean is a family's business. Source: spec Reduction; seed 000, Write lifecycle.
+"""
+
+import sys
+
+from yarp.reduce import marker
+from yarp.reduce.families.base import Family, Piece, Status
+from yarp.reduce.marker import Recovery
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from yarp.reduce.rules.match import Selection
+    from yarp.settings import Settings
+
+    FamilyMaker = Callable[[tuple[str, ...], dict[str, int]], Family]
+
+__all__ = ["Recovery", "Reduction", "Status", "Summary"]
+
+_BLOCK_BYTES = 1 << 20
+_LINE_BYTES = 2048
+# A piece that must stay is cut rather than dropped when this much room is left.
+_PIECE_ROOM = 160
+_KEEP_WORTH = 3
+_MODULES = {"list": "listing"}
+# Control characters that a terminal would act on; tabs and newlines stay.
+_CONTROL = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
+
+
+class Summary:
+    """The outcome: when `changed` is False the exact bytes are to be shown, for `reason`."""
+
+    __slots__ = ("changed", "reason", "stderr", "stdout")
+
+    def __init__(self, changed: bool, stdout: bytes, stderr: bytes, reason: str) -> None:
+        self.changed = changed
+        self.stdout = stdout
+        self.stderr = stderr
+        self.reason = reason
+
+
+class Reduction:
+    """Reduces one call's two streams by the selected rule, in memory bounded by the policy.
+
+    `candidates` are asked before the rule's own family, in order; the first that does not
+    decline wins. Nothing is loaded for an output that fits its budget.
+    """
+
+    def __init__(
+        self,
+        selection: "Selection",
+        settings: "Settings",
+        candidates: "Sequence[FamilyMaker]" = (),
+    ) -> None:
+        options = {
+            "success_bytes": settings.success_bytes,
+            "failure_bytes": settings.failure_bytes,
+            "minimum_savings_bytes": settings.minimum_savings_bytes,
+            "minimum_savings_percent": settings.minimum_savings_percent,
+            "max_line_bytes": _LINE_BYTES,
+        }
+        options.update(selection.options)
+        self._options = options
+        self._selection = selection
+        self._enabled = settings.pruning_enabled
+        self._candidates = candidates
+        self._families: list[Family] | None = None
+        self._reason = "declined"
+        self._streams = (_Stream(options["max_line_bytes"]), _Stream(options["max_line_bytes"]))
+
+    def feed(self, stream: int, chunk: bytes | memoryview) -> None:
+        """Take the next bytes of a stream (0 stdout, 1 stderr), cut anywhere."""
+        if not self._enabled:
+            return
+        for block in self._streams[stream].feed(chunk):
+            self._pass_on(stream, block)
+
+    def finish(self, status: Status, recovery: Recovery) -> Summary:
+        """The summary for how the command ended. Never raises for what a program printed."""
+        if not self._enabled:
+            return _exact("off")
+        options = self._options
+        budget = options["success_bytes" if status.success else "failure_bytes"]
+        total = self._streams[0].total + self._streams[1].total
+        if total <= budget:
+            return _exact("within the budget")
+        for number, stream in enumerate(self._streams):
+            for block in stream.end():
+                self._pass_on(number, block)
+        for family in self._families or ():
+            try:
+                pieces = family.finish(status)
+            except Exception as error:  # noqa: BLE001 - a faulty reducer costs a summary, never a call
+                self._reason = f"{type(family).__module__} raised {type(error).__name__}"
+                continue
+            if pieces:
+                return self._show(pieces, budget, total, recovery)
+        return _exact(self._reason)
+
+    def _pass_on(self, stream: int, block: bytes) -> None:
+        families = self._families
+        if families is None:
+            families = self._families = self._load()
+        for family in tuple(families):
+            try:
+                family.feed(stream, block)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._reason = f"{type(family).__module__} raised {type(error).__name__}"
+                families.remove(family)
+
+    def _load(self) -> list[Family]:
+        name = self._selection.family
+        module = "yarp.reduce.families." + _MODULES.get(name, name)
+        families: list[Family] = []
+        makers = list(self._candidates)
+        try:
+            __import__(module)
+            makers.append(sys.modules[module].Family)
+        except ImportError:
+            self._reason = f"no family {name}"
+        for make in makers:
+            try:
+                families.append(make(self._selection.argv, dict(self._options)))
+            except Exception as error:  # noqa: BLE001 - as above
+                self._reason = f"a reducer raised {type(error).__name__}"
+        return families
+
+    def _show(self, pieces: list[Piece], budget: int, total: int, recovery: Recovery) -> Summary:
+        for piece in pieces:
+            piece.text = clean(piece.text)
+        layout = _Layout(pieces, self._streams, recovery)
+        # The marker's length depends on what is dropped: try a generous guess, then the truth.
+        best = layout.fill(budget, layout.reserve())
+        if best is None:
+            return _exact("the budget is too small")
+        again = layout.fill(budget, len(best.marker) + 1)
+        if again is not None and again.size >= best.size:
+            best = again
+        saved = total - best.size
+        if saved < self._options["minimum_savings_bytes"] or (
+            saved * 100 < total * self._options["minimum_savings_percent"]
+        ):
+            return _exact("no saving")
+        return Summary(True, best.texts[0], best.texts[1], "")
+
+
+class _Stream:
+    """One stream on its way into blocks of whole, clean lines.
+
+    Blocks are filled to a fixed size before they are cut, so that how the bytes arrived cannot
+    show in the summary.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_head",
+        "_line_bytes",
+        "_long",
+        "_tail",
+        "newlines",
+        "total",
+        "unended",
+    )
+
+    def __init__(self, line_bytes: int) -> None:
+        self._line_bytes = line_bytes
+        self._buffer = bytearray()
+        # A line that outgrew a block: its first bytes, its last ones, its length so far.
+        self._head = b""
+        self._tail = b""
+        self._long = 0
+        self.total = 0
+        self.newlines = 0
+        self.unended = False
+
+    @property
+    def lines(self) -> int:
+        """Lines so far, a last one without a newline included."""
+        return self.newlines + self.unended
+
+    def feed(self, chunk: bytes | memoryview) -> list[bytes]:
+        """The blocks that these bytes complete."""
+        self.total += len(chunk)
+        buffer = self._buffer
+        if len(buffer) + len(chunk) < _BLOCK_BYTES:
+            buffer += chunk
+            return []
+        blocks: list[bytes] = []
+        view = memoryview(chunk)
+        while view:
+            taken = _BLOCK_BYTES - len(buffer)
+            buffer += view[:taken]
+            view = view[taken:]
+            if len(buffer) == _BLOCK_BYTES:
+                self._cut(blocks)
+        return blocks
+
+    def end(self) -> list[bytes]:
+        """The last blocks."""
+        blocks: list[bytes] = []
+        buffer = self._buffer
+        if b"\n" in buffer:
+            self._cut(blocks)
+        self.unended = bool(buffer) or self._long > 0
+        if self._long:
+            self._grow(buffer)
+            blocks.append(self._ended())
+        elif buffer:
+            blocks.append(self._clean(bytes(buffer).rstrip(b"\r")))
+        buffer.clear()
+        return blocks
+
+    def _cut(self, blocks: list[bytes]) -> None:
+        buffer = self._buffer
+        end = buffer.rfind(b"\n") + 1
+        if not end:
+            if not self._long and self._overwritten():
+                return
+            self._grow(buffer)
+            buffer.clear()
+            return
+        start = 0
+        if self._long:
+            start = buffer.find(b"\n") + 1
+            self._grow(buffer[: start - 1])
+            blocks.append(self._ended() + b"\n")
+            self.newlines += 1
+        if start < end:
+            block = bytes(memoryview(buffer)[start:end])
+            self.newlines += block.count(b"\n")
+            blocks.append(self._clean(block))
+        del buffer[:end]
+
+    def _overwritten(self) -> bool:
+        """Drop the states of a progress line that later ones overwrote; True if that made room."""
+        buffer = self._buffer
+        last = buffer.rfind(b"\r", 0, len(buffer.rstrip(b"\r")))
+        if last < 0:
+            return False
+        del buffer[: last + 1]
+        return True
+
+    def _grow(self, part: bytes | bytearray) -> None:
+        if not self._long:
+            self._head = bytes(part[: self._line_bytes])
+        self._long += len(part)
+        self._tail = (self._tail + part)[-self._line_bytes :]
+
+    def _ended(self) -> bytes:
+        head, tail = (_plain(end).replace(b"\r", b"") for end in (self._head, self._tail))
+        line = both_ends(head, tail, self._long, self._line_bytes)
+        self._head = self._tail = b""
+        self._long = 0
+        return line
+
+    def _clean(self, block: bytes) -> bytes:
+        block = _plain(block)
+        if b"\r" in block:
+            block = _last_states(block)
+        return _shorter_lines(block, self._line_bytes)
+
+
+class _Shown:
+    """One way to fill the budget."""
+
+    __slots__ = ("marker", "size", "texts")
+
+    def __init__(self, texts: tuple[bytes, bytes], marker_text: bytes) -> None:
+        self.texts = texts
+        self.marker = marker_text
+        self.size = len(texts[0]) + len(texts[1])
+
+
+class _Layout:
+    """Chooses the pieces that fit and writes the one marker for those that do not."""
+
+    __slots__ = ("_order", "_pieces", "_recovery", "_streams")
+
+    def __init__(
+        self, pieces: list[Piece], streams: tuple[_Stream, _Stream], recovery: Recovery
+    ) -> None:
+        self._pieces = pieces
+        self._streams = streams
+        self._recovery = recovery
+        self._order = sorted(range(len(pieces)), key=lambda i: pieces[i].worth)
+
+    def reserve(self) -> int:
+        """Bytes that the marker can need at most."""
+        recovery = self._recovery
+        longest = marker.omitted("1000000000000 lines", recovery, [0, 1], [], results=0, lines=200)
+        return len(longest) + (128 if recovery.archive_ref is not None else 1)
+
+    def fill(self, budget: int, reserve: int) -> _Shown | None:
+        """The summary with `reserve` bytes kept for the marker; None if it exceeds the budget."""
+        room = budget - reserve
+        kept: dict[int, tuple[bytes, int]] = {}
+        dropped: list[Piece] = []
+        for index in self._order:
+            piece = self._pieces[index]
+            text, lines = piece.text, piece.lines
+            if len(text) >= room:
+                dropped.append(piece)
+                if piece.worth > _KEEP_WORTH or room < _PIECE_ROOM:
+                    continue
+                text = shortened(text, room - 1)
+                lines = max(0, lines - (piece.text.count(b"\n") - text.count(b"\n") + 1))
+            kept[index] = (text, lines)
+            room -= len(text) + 1
+        texts: tuple[list[bytes], list[bytes]] = ([], [])
+        shown = [0, 0]
+        for index in sorted(kept):
+            stream = self._pieces[index].stream
+            text, lines = kept[index]
+            texts[stream].append(text)
+            shown[stream] += lines
+        joined = [b"".join(text + b"\n" for text in side) for side in texts]
+        note = self._marker(joined, shown, dropped)
+        lost = [self._streams[i].total - len(joined[i]) for i in (0, 1)]
+        at = int(lost[1] > lost[0])
+        joined[at] += note + b"\n"
+        result = _Shown((joined[0], joined[1]), note)
+        return result if result.size <= budget else None
+
+    def _marker(self, joined: list[bytes], shown: list[int], dropped: list[Piece]) -> bytes:
+        streams = self._streams
+        missing = [max(0, streams[i].lines - shown[i]) for i in (0, 1)]
+        count = sum(missing)
+        cut = [i for i in (0, 1) if missing[i]]
+        amount = f"{count} line{'s' if count != 1 else ''}"
+        if not count:
+            missing = [max(0, streams[i].total - len(joined[i])) for i in (0, 1)]
+            cut = [i for i in (0, 1) if missing[i]]
+            amount = f"{sum(missing)} bytes"
+        cut = cut or [0]
+        if len(cut) == 2 and missing[1] > missing[0]:
+            cut.reverse()
+        terms = _common_terms(dropped)
+        results = 2 * sum(1 for piece in self._pieces if any(t in terms for t in piece.terms))
+        return marker.omitted(
+            amount,
+            self._recovery,
+            cut,
+            terms,
+            results=min(results, 1900),
+            lines=streams[cut[0]].lines,
+        )
+
+
+def clean(text: bytes) -> bytes:
+    """The text as valid UTF-8 without control characters; a byte that is none becomes U+FFFD."""
+    text = text.translate(None, _CONTROL)
+    if not text.isascii():
+        text = text.decode("utf-8", "replace").encode()
+    return text
+
+
+def both_ends(head: bytes, tail: bytes, byte_length: int, room: int) -> bytes:
+    """A line too long to show: the start of `head`, the length, the end of `tail`, in `room`."""
+    note = b" [... %d-byte line ...] " % byte_length
+    half = max(0, (room - len(note)) // 2)
+    return head[: boundary(head, half)] + note + tail[boundary(tail, len(tail) - half) :]
+
+
+def boundary(text: bytes, at: int) -> int:
+    """The nearest place at or before `at` that does not split a code point."""
+    at = min(max(at, 0), len(text))
+    for back in range(4):
+        if at - back <= 0 or at - back == len(text) or text[at - back] & 0xC0 != 0x80:
+            return max(0, at - back)
+    return at
+
+
+def shortened(text: bytes, room: int) -> bytes:
+    """Several lines within `room` bytes: the first and last that fit; one line: both its ends."""
+    if len(text) <= room:
+        return text
+    lines = text.split(b"\n")
+    note = b"[... %d lines ...]"
+    left = room - len(note) - 10
+    first, last = 0, len(lines)
+    while first < last:
+        # The start of a block says what it is about: it gets two lines for each one at the end.
+        at_start = first <= 2 * (len(lines) - last)
+        line = lines[first] if at_start else lines[last - 1]
+        if len(line) + 1 > left:
+            break
+        left -= len(line) + 1
+        if at_start:
+            first += 1
+        else:
+            last -= 1
+    if first:
+        return b"\n".join([*lines[:first], note % (last - first), *lines[last:]])
+    if len(lines) == 1:
+        return both_ends(text, text, len(text), room)
+    line = lines[0]
+    head = room * 2 // 3
+    note = b" [... %d more bytes and lines ...]" % (len(text) - head)
+    return line[: boundary(line, max(0, min(head, room - len(note))))] + note
+
+
+def _exact(reason: str) -> Summary:
+    return Summary(False, b"", b"", reason)
+
+
+def _common_terms(dropped: list[Piece]) -> list[str]:
+    """Few words that find all dropped pieces: the most shared ones first."""
+    uses: dict[str, int] = {}
+    for piece in dropped:
+        for term in piece.terms:
+            uses[term] = uses.get(term, 0) + 1
+    chosen: dict[str, None] = {}
+    for piece in dropped:
+        if piece.terms and not any(term in chosen for term in piece.terms):
+            chosen[max(piece.terms, key=lambda term: uses[term])] = None
+            if len(chosen) == 6:
+                break
+    return list(chosen)
+
+
+def _plain(block: bytes) -> bytes:
+    """The block without ANSI control sequences."""
+    if b"\x1b" not in block:
+        return block
+    import re
+
+    return re.sub(
+        rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]?|\][^\x07\x1b\n]*+(?:\x07|\x1b\\)?"
+        rb"|[PX^_][^\x1b\n]*+(?:\x1b\\)?|[ -/]*+[0-~]?)",
+        b"",
+        block,
+    )
+
+
+def _last_states(block: bytes) -> bytes:
+    """The block's lines as a terminal shows them at last: what a carriage return overwrote goes."""
+    block = block.replace(b"\r\n", b"\n")
+    if b"\r" not in block:
+        return block
+    if b"\r\r" in block:
+        import re
+
+        block = re.sub(rb"\r+", b"\r", block).replace(b"\r\n", b"\n")
+    *parts, last = block.split(b"\r")
+    return b"".join([part[: part.rfind(b"\n") + 1] for part in parts]) + last
+
+
+def _shorter_lines(block: bytes, line_bytes: int) -> bytes:
+    """The block with every line over `line_bytes` cut to both its ends."""
+    if len(block) <= line_bytes:
+        return block
+    parts: list[bytes] = []
+    done = start = 0
+    size = len(block)
+    # One search from the right for each `line_bytes` of ordinary lines.
+    while size - start > line_bytes:
+        newline = block.rfind(b"\n", start, start + line_bytes + 1)
+        if newline >= 0:
+            start = newline + 1
+            continue
+        end = block.find(b"\n", start + line_bytes)
+        end = size if end < 0 else end
+        line = block[start:end]
+        parts += (block[done:start], both_ends(line, line, len(line), line_bytes))
+        done = start = end
+    parts.append(block[done:])
+    return b"".join(parts) if len(parts) > 1 else block

@@ -1,0 +1,70 @@
+"""What a family of tools' summaries is made of: status in, pieces out.
+
+A family reads the whole of a call's output block by block in bounded memory and answers with
+pieces in display order. The engine picks among them by worth, so a family never counts bytes.
+"""
+
+
+class Status:
+    """How the command ended; `success` is None when nobody knows, which is treated as a failure."""
+
+    __slots__ = ("exit_code", "success")
+
+    def __init__(self, exit_code: int | None, success: bool | None = None) -> None:
+        self.exit_code = exit_code
+        self.success = (
+            (exit_code == 0 if exit_code is not None else None) if success is None else success
+        )
+
+
+class Piece:
+    """Some lines of the summary that are kept or dropped together.
+
+    `text` has no newline at its end. `worth` runs from 0 (must stay) to 9 (first to go); a piece
+    of worth 0 to 3 that does not fit is cut at line boundaries before it is dropped. `lines` is
+    the number of source lines that it stands for: 0 for a sentence of ours, more than it shows
+    for a line that says the same in fewer. `terms` are plain words (no pattern) that find the
+    piece's evidence in the source, the most general one first: a word shared by many pieces
+    lets one search find them all.
+    """
+
+    __slots__ = ("lines", "stream", "terms", "text", "worth")
+
+    def __init__(
+        self,
+        text: bytes,
+        worth: int,
+        stream: int = 0,
+        lines: int | None = None,
+        terms: tuple[str, ...] = (),
+    ) -> None:
+        self.text = text
+        self.worth = worth
+        self.stream = stream
+        self.lines = text.count(b"\n") + 1 if lines is None else lines
+        self.terms = terms
+
+
+class Family:
+    """Summarises one call's output; each family module has a subclass named `Family`.
+
+    Memory must stay bounded whatever is fed: keep counts and the first and last of a kind.
+    An exception makes the engine emit the exact bytes.
+    """
+
+    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
+        self.argv = argv
+        self.options = options
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """Take whole lines of a stream (0 stdout, 1 stderr).
+
+        A block ends with a newline but for the last of its stream, and never splits a line.
+        ANSI sequences, carriage returns and progress that was overwritten are gone, over-long
+        lines are shortened. How the two streams' blocks interleave means nothing.
+        """
+        raise NotImplementedError
+
+    def finish(self, status: Status) -> list[Piece] | None:
+        """The pieces in display order; None declines, and the exact bytes are shown."""
+        raise NotImplementedError

@@ -1,0 +1,86 @@
+"""The one line that says what is missing and how to get it back.
+
+Model-facing and counted in every budget: short, true, and with a command that can be run as it
+stands (spec Reduction, "What every summary must keep").
+"""
+
+# Bytes of search words in one marker; more would cost what the summary saves.
+_TERM_BYTES = 96
+# `yarp search` shows this many results of a source unless told otherwise.
+_DEFAULT_RESULTS = 20
+_SPECIAL = frozenset("\\^$.|?*+()[]{}")
+
+
+class Recovery:
+    """Where the exact bytes are: the reference (None: not archived) and how whole they are.
+
+    `completeness` is 'complete', 'incomplete' or 'unknown'; `source_names` are what recovery
+    calls the two streams.
+    """
+
+    __slots__ = ("archive_ref", "completeness", "source_names")
+
+    def __init__(
+        self,
+        archive_ref: str | None,
+        completeness: str = "complete",
+        source_names: tuple[str, str] = ("stdout", "stderr"),
+    ) -> None:
+        self.archive_ref = archive_ref
+        self.completeness = completeness
+        self.source_names = source_names
+
+
+def pattern(terms: list[str]) -> str:
+    """One search pattern of plain words, quoted for a shell; '' without a usable word."""
+    words: list[str] = []
+    room = _TERM_BYTES
+    for term in terms:
+        word = "".join("\\" + c if c in _SPECIAL else c for c in term.strip())
+        size = len(word.encode()) + 1
+        if not word or not word.isprintable() or "'" in word or word in words or size > room:
+            continue
+        words.append(word)
+        room -= size
+    return "'" + "|".join(words) + "'" if words else ""
+
+
+def omitted(
+    amount: str,
+    recovery: Recovery,
+    streams: list[int],
+    terms: list[str],
+    *,
+    results: int,
+    lines: int,
+) -> bytes:
+    """The marker of a summary, without a newline.
+
+    `amount` says what is missing ("412 lines"), `streams` are those it is missing from, `terms`
+    the words that find it, `results` how many lines they select at most, `lines` the length of
+    the first of the streams.
+    """
+    ref = recovery.archive_ref
+    if ref is None:
+        return f"[yarp: {amount} omitted; not archived]".encode()
+    names = [recovery.source_names[stream] for stream in streams]
+    sources = ", ".join(dict.fromkeys(names))
+    words = pattern(terms)
+    if words:
+        many = f" -m {results} -C 0" if results > _DEFAULT_RESULTS else ""
+        way = f"search: yarp search {ref} {words}{many}"
+    else:
+        way = f"read: yarp read {ref} {names[0]} 1:{max(1, min(lines, 200))}"
+    return f"[yarp: {amount} omitted; ref={ref}; {sources} {recovery.completeness}; {way}]".encode()
+
+
+def capped(
+    amount: int, archive_ref: str | None, source: str, completeness: str, words: str
+) -> bytes:
+    """The marker of the global cap, without a newline: `amount` bytes of text are missing."""
+    if archive_ref is None:
+        return f"[yarp: {amount} bytes omitted; not archived]".encode()
+    return (
+        f"[yarp: {amount} bytes omitted; ref={archive_ref}; {source} {completeness}; "
+        f"search: yarp search {archive_ref} {words}]"
+    ).encode()
