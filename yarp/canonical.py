@@ -1,0 +1,266 @@
+"""RFC 8785 canonical JSON and SHA-256: the bytes that inputs and results are kept as.
+
+Three encoders give the same bytes and differ in what they cost. The own one imports nothing and
+serves the small values of the hot lane; orjson serves large ones; rfc8785, the reference, serves
+all that the other two would print otherwise. Source: spec "Archive", Payloads; spec "Speed",
+Canonical JSON.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+try:
+    from _json import encode_basestring as _quote
+    from _json import make_scanner as _make_scanner
+except ImportError:  # another Python's private modules: the public ones, at their price
+    from json.encoder import encode_basestring as _quote
+    from json.scanner import make_scanner as _make_scanner
+
+# More nodes than this are worth the import of orjson (27 ms against about 0.4 us a node).
+_SMALL_NODES = 4096
+# Integers of up to this size are exact in a double, and every encoder prints their digits.
+_EXACT = 2**53 - 1
+# From here on UTF-16 order (RFC 8785) and code point order (Python, orjson) differ.
+_FIRST_MISORDERED = "\ue000"
+_SPACE = " \t\n\r"
+_HASHLIB_PAYS = 1 << 20
+_LIGHT_SHA256 = "_sha256" if sys.version_info < (3, 12) else "_sha2"
+
+
+class NotCanonical(ValueError):
+    """RFC 8785 has no bytes for this value, or would change it."""
+
+
+class _Declined(Exception):
+    """This encoder leaves the value to the next one."""
+
+
+def encode(value: object) -> bytes:
+    """The RFC 8785 bytes of a JSON value.
+
+    An integer beyond 2**53 is written when its double prints the same digits. Raises
+    NotCanonical for what RFC 8785 cannot hold: other such integers, NaN, infinity, lone
+    surrogates, keys that are no strings, nesting beyond Python's own depth.
+    """
+    try:
+        if "orjson" not in sys.modules:
+            try:
+                return _encode_small(value)
+            except _Declined:
+                pass
+        if _orjson_agrees(value):
+            import orjson
+
+            try:
+                return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+            except orjson.JSONEncodeError:
+                pass  # the reference knows whether the value is at fault, or orjson's depth
+        return _encode_by_reference(value)
+    except RecursionError:
+        raise NotCanonical("nested too deeply") from None
+
+
+def encode_text(json_text: bytes | str) -> bytes:
+    """The canonical bytes of a host's JSON text, or of `{"yarpRawJson": text}`.
+
+    The second form keeps, as a string, a text that RFC 8785 cannot hold unchanged: integers
+    whose double prints other digits, lone surrogates, duplicate keys, NaN and infinity, and
+    nesting beyond Python's own depth. Raises ValueError for what is no JSON text.
+    Source: spec "Archive", Payloads.
+    """
+    text = json_text if isinstance(json_text, str) else json_text.decode("utf-8")
+    try:
+        return encode(parse(text))
+    except NotCanonical:
+        # A lone surrogate can stand only inside a JSON string, where its escape means the same.
+        kept = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        return encode({"yarpRawJson": kept.strip(_SPACE)})
+
+
+def parse(text: str) -> Any:
+    """The value of one JSON text, as `json.loads` gives it, without importing `json`.
+
+    Raises NotCanonical for duplicate keys, NaN, infinity and numbers Python will not read;
+    ValueError for what is no JSON.
+    """
+    start = len(text) - len(text.lstrip(_SPACE))
+    try:
+        value, end = _scan(text, start)
+    except StopIteration as stop:
+        raise ValueError(f"no JSON value at character {stop.value}") from None
+    except RecursionError:
+        raise NotCanonical("nested too deeply") from None
+    if text[end:].strip(_SPACE):
+        raise ValueError(f"more than one JSON value, at character {end}")
+    return value
+
+
+def sha256(data: bytes | bytearray | memoryview) -> bytes:
+    """The SHA-256 digest, 32 bytes."""
+    hasher = new_sha256(large=len(data) >= _HASHLIB_PAYS)
+    hasher.update(data)
+    digest: bytes = hasher.digest()
+    return digest
+
+
+def new_sha256(*, large: bool) -> Any:
+    """A hash object: OpenSSL's for `large` data, five times as fast once it is imported."""
+    if not large and "hashlib" not in sys.modules:
+        try:
+            return __import__(_LIGHT_SHA256).sha256()
+        except ImportError:
+            pass  # another Python's private module: the public one, at its price
+    import hashlib
+
+    return hashlib.sha256()
+
+
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise NotCanonical("an object has a key twice")
+    return value
+
+
+def _refuse_constant(name: str) -> Any:
+    raise NotCanonical(f"{name} is no JSON number")
+
+
+def _read_integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        raise NotCanonical("an integer has too many digits") from None
+
+
+class _ScannerOptions:
+    """What the scanner of `_json` asks of its context; `json.JSONDecoder` without its imports."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = staticmethod(_unique_pairs)
+    parse_float = float
+    parse_int = staticmethod(_read_integer)
+    parse_constant = staticmethod(_refuse_constant)
+    memo: dict[str, str] = {}  # noqa: RUF012 - the Python scanner clears it itself
+
+
+_scan: Callable[[str, int], tuple[Any, int]] = _make_scanner(_ScannerOptions)  # type: ignore[arg-type]
+
+
+def _encode_small(value: object) -> bytes:
+    out: list[str] = []
+    _append(value, out.append, [_SMALL_NODES])
+    try:
+        return "".join(out).encode("utf-8")
+    except UnicodeEncodeError:
+        raise NotCanonical("a string holds a lone surrogate") from None
+
+
+def _append(value: object, write: Callable[[str], None], nodes_left: list[int]) -> None:
+    kind = type(value)
+    if kind is str:
+        write(_quote(value))  # type: ignore[arg-type]
+    elif value is None:
+        write("null")
+    elif kind is bool:
+        write("true" if value else "false")
+    elif kind is int and -_EXACT <= value <= _EXACT:  # type: ignore[operator]
+        write(str(value))
+    elif kind is dict or kind is list:
+        nodes_left[0] -= len(value)  # type: ignore[arg-type]
+        if nodes_left[0] < 0:
+            raise _Declined
+        separator = ""
+        if kind is list:
+            write("[")
+            for item in value:  # type: ignore[attr-defined]
+                write(separator)
+                _append(item, write, nodes_left)
+                separator = ","
+            write("]")
+        else:
+            write("{")
+            for key in _sorted_keys(value):  # type: ignore[arg-type]
+                write(f"{separator}{_quote(key)}:")
+                _append(value[key], write, nodes_left)  # type: ignore[index]
+                separator = ","
+            write("}")
+    else:
+        raise _Declined
+
+
+def _sorted_keys(value: dict[str, object]) -> list[str]:
+    for key in value:
+        if type(key) is not str or not (key.isascii() or max(key) < _FIRST_MISORDERED):
+            raise _Declined
+    return sorted(value)
+
+
+def _orjson_agrees(value: object) -> bool:
+    """Whether orjson prints `value` as RFC 8785 wants it (spec "Speed", Canonical JSON)."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return True
+    if kind is int:
+        return -_EXACT <= value <= _EXACT  # type: ignore[operator]
+    if kind is float:
+        return _orjson_prints(value)  # type: ignore[arg-type]
+    if kind is list:
+        return all(map(_orjson_agrees, value))  # type: ignore[call-overload]
+    if kind is dict:
+        for key in value:  # type: ignore[attr-defined]
+            if type(key) is not str or not (key.isascii() or max(key) < _FIRST_MISORDERED):
+                return False
+        return all(map(_orjson_agrees, value.values()))  # type: ignore[attr-defined]
+    return False
+
+
+def _orjson_prints(number: float) -> bool:
+    size = abs(number)
+    if size >= 1e21:
+        return size != float("inf")
+    return number == number and not number.is_integer() and not 1e-6 <= size < 1e-5  # noqa: PLR0124 - NaN
+
+
+def _encode_by_reference(value: object) -> bytes:
+    import rfc8785
+
+    try:
+        return rfc8785.dumps(_with_doubles(value))
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise NotCanonical(str(error)) from None
+
+
+def _with_doubles(value: object) -> Any:
+    """`value` with each large integer as the double that prints its digits."""
+    if isinstance(value, dict):
+        return {key: _with_doubles(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_doubles(item) for item in value]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _EXACT:
+        try:
+            double = float(value)
+        except OverflowError:
+            raise NotCanonical("an integer exceeds every double") from None
+        # ECMAScript prints integral doubles in full below 1e21; from there with an exponent.
+        if double >= 1e21 or double <= -1e21 or _printed(double) != str(value):
+            raise NotCanonical("an integer's double prints other digits")
+        return double
+    return value
+
+
+def _printed(double: float) -> str:
+    """The digits ECMAScript prints: the shortest that read back, filled up with zeros."""
+    mantissa, _, exponent = repr(double).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = whole + fraction.rstrip("0")
+    if not exponent:
+        return whole
+    return digits + "0" * (int(exponent) - len(fraction.rstrip("0")))

@@ -1,0 +1,308 @@
+"""Payloads: exact bytes with their digest, stored as they are or as Zstandard.
+
+Small ones live in memory. A stream that grows large is hashed, checked for UTF-8 and compressed
+as it arrives, into an unlinked private file, so that memory stays bounded whatever its size.
+Source: seed 000, Payload encoding; spec "Archive", Payloads.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from _codecs import utf_8_decode
+
+from yarp import canonical
+from yarp.errors import ArchiveCorrupt, StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+BINARY = "application/octet-stream"
+
+# Below this, loading and framing zstd costs more than it saves (spec "Archive", Payloads).
+COMPRESS_FROM_BYTES = 512
+ZSTD_LEVEL = 3
+# A stream stays in memory up to here; a call's six payloads then need a few MiB at most.
+_MEMORY_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
+_COPY_BYTES = 1 << 18
+
+
+class Payload:
+    """Immutable bytes, ready to be stored.
+
+    `sha256` and `byte_length` describe the uncompressed bytes. The stored body is in `body`, or,
+    for large ones, in `file`: the descriptor of an unlinked private file of `stored_length` bytes.
+    """
+
+    __slots__ = ("body", "byte_length", "compression", "file", "sha256", "stored_length")
+
+    def __init__(
+        self,
+        sha256: bytes,
+        compression: str,
+        byte_length: int,
+        stored_length: int,
+        body: bytes | None,
+        file: int | None = None,
+    ) -> None:
+        self.sha256 = sha256
+        self.compression = compression
+        self.byte_length = byte_length
+        self.stored_length = stored_length
+        self.body = body
+        self.file = file
+
+    def close(self) -> None:
+        """Give the spill file back; a payload in memory has none."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+
+
+def of(data: bytes) -> Payload:
+    """The payload of bytes that are in memory."""
+    body, compression = data, "none"
+    if len(data) >= COMPRESS_FROM_BYTES:
+        compressed = zstd().ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+        if _worthwhile(len(compressed), len(data)):
+            body, compression = compressed, "zstd"
+    return Payload(canonical.sha256(data), compression, len(data), len(body), body)
+
+
+def of_json(value: object) -> Payload:
+    """The payload of a JSON value in its canonical bytes."""
+    return of(canonical.encode(value))
+
+
+def decode(compression: str, byte_length: int, sha256: bytes, body: bytes) -> bytes:
+    """The uncompressed bytes of a stored body; ArchiveCorrupt when they are not what was stored."""
+    data = body
+    if compression == "zstd":
+        module = zstd()
+        try:
+            data = module.ZstdDecompressor().decompress(body, max_output_size=byte_length)
+        except module.ZstdError as error:
+            raise ArchiveCorrupt(f"payload {sha256.hex()} does not decompress: {error}") from None
+    check(sha256, byte_length, canonical.sha256(data), len(data))
+    return data
+
+
+def check(sha256: bytes, byte_length: int, found_sha256: bytes, found_length: int) -> None:
+    """Raise ArchiveCorrupt unless a decoded payload is what was stored."""
+    if found_length != byte_length:
+        raise ArchiveCorrupt(
+            f"payload {sha256.hex()} has {found_length} bytes instead of {byte_length}"
+        )
+    if found_sha256 != sha256:
+        raise ArchiveCorrupt(f"payload {sha256.hex()} hashes to {found_sha256.hex()}")
+
+
+def private_file(directory: str) -> int:
+    """The descriptor of a new unlinked file of mode 0600 in `directory`."""
+    path = os.path.join(directory, f".spill-{os.getpid()}-{os.urandom(8).hex()}")
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.unlink(path)
+    except OSError as error:
+        raise StorageError(f"{directory}: no spill file: {error.strerror}") from error
+    return file
+
+
+def write_all(file: int, data: bytes | memoryview) -> None:
+    """Write all of `data` to a spill file; StorageError when the disk will not take it."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(file, view) :]
+    except OSError as error:
+        raise StorageError(f"a spill file cannot be written: {error.strerror}") from error
+
+
+def zstd() -> Any:
+    """The zstandard module, or its C part alone when nothing has loaded the package yet.
+
+    The package's own start costs as much again as a bare interpreter, its C part a tenth.
+    """
+    package = sys.modules.get("zstandard")
+    if package is not None:
+        return package
+    name = "zstandard.backend_c"
+    module = sys.modules.get(name)
+    if module is None:
+        try:
+            module = _load_alone("zstandard", name)
+        except (ImportError, AttributeError):
+            import zstandard
+
+            return zstandard
+    return module
+
+
+def _load_alone(package: str, name: str) -> Any:
+    from importlib._bootstrap import module_from_spec
+    from importlib.machinery import PathFinder
+
+    parent = PathFinder.find_spec(package)
+    if parent is None:
+        raise ImportError(package)
+    spec = PathFinder.find_spec(name, parent.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        raise ImportError(name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+def _worthwhile(compressed_length: int, byte_length: int) -> bool:
+    return compressed_length * 100 <= byte_length * 95
+
+
+class PayloadWriter:
+    """Makes a payload of a stream in bounded memory, whatever its size.
+
+    Spill files are made in `directory` (the archive's own) and unlinked at once. After `finish`,
+    `is_text` says whether the whole stream was valid UTF-8. A failing disk raises StorageError
+    from `write` or `finish`.
+    """
+
+    __slots__ = ("_blocks", "_directory", "_pending", "_spill", "is_text")
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._blocks: list[bytes] = []
+        self._pending = 0
+        self._spill: _Spill | None = None
+        self.is_text = True
+
+    @property
+    def media_type(self) -> str:
+        """The media type of a finished stream."""
+        return TEXT if self.is_text else BINARY
+
+    def write(self, chunk: bytes | memoryview) -> None:
+        """Take the next bytes of the stream; they are copied when not `bytes`."""
+        self._blocks.append(bytes(chunk))
+        self._pending += len(chunk)
+        if self._pending >= _BLOCK_BYTES:
+            if self._spill is None:
+                self._spill = _Spill(self._directory)
+            self._spill.feed(self._take())
+
+    def finish(self) -> Payload:
+        """The payload of all that was written."""
+        data = self._take()
+        if self._spill is not None:
+            self._spill.feed(data)
+            payload, self.is_text = self._spill.finish()
+            return payload
+        self.is_text = _is_utf8(data)
+        return of(data)
+
+    def abandon(self) -> None:
+        """Drop the stream and its spill file."""
+        self._take()
+        if self._spill is not None:
+            self._spill.abandon()
+            self._spill = None
+
+    def _take(self) -> bytes:
+        data = self._blocks[0] if len(self._blocks) == 1 else b"".join(self._blocks)
+        self._blocks = []
+        self._pending = 0
+        return data
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        utf_8_decode(data, "strict", True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+class _Spill:
+    """A large stream: hashed, checked and compressed into a file."""
+
+    __slots__ = ("_byte_length", "_compressor", "_directory", "_file", "_hash", "_rest", "_text")
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._file = private_file(directory)
+        self._hash = canonical.new_sha256(large=True)
+        self._compressor = zstd().ZstdCompressor(level=ZSTD_LEVEL).compressobj()
+        self._byte_length = 0
+        self._rest = b""  # the beginning of a code point whose end is in the next block
+        self._text = True
+
+    def feed(self, block: bytes) -> None:
+        self._byte_length += len(block)
+        self._hash.update(block)
+        if self._text:
+            self._check_text(block, final=False)
+        write_all(self._file, self._compressor.compress(block))
+
+    def finish(self) -> tuple[Payload, bool]:
+        if self._text:
+            self._check_text(b"", final=True)
+        write_all(self._file, self._compressor.flush())
+        stored_length = os.lseek(self._file, 0, os.SEEK_CUR)
+        compression = "zstd"
+        if not _worthwhile(stored_length, self._byte_length):
+            # The stream itself is gone; its compressed form is the only copy and holds it exactly.
+            self._file = self._expanded()
+            stored_length, compression = self._byte_length, "none"
+        payload = Payload(
+            self._hash.digest(), compression, self._byte_length, stored_length, None, self._file
+        )
+        return payload, self._text
+
+    def abandon(self) -> None:
+        os.close(self._file)
+
+    def _check_text(self, block: bytes, *, final: bool) -> None:
+        data = self._rest + block if self._rest else block
+        try:
+            used = utf_8_decode(data, "strict", final)[1]
+        except UnicodeDecodeError:
+            self._text = False
+        else:
+            self._rest = data[used:]
+
+    def _expanded(self) -> int:
+        file = private_file(self._directory)
+        try:
+            os.lseek(self._file, 0, os.SEEK_SET)
+            compressed = io.FileIO(self._file, closefd=False)
+            for block in blocks("zstd", compressed, self._hash.digest()):
+                write_all(file, block)
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(self._file)
+        return file
+
+
+def blocks(compression: str, source: Any, sha256: bytes) -> Iterator[bytes]:
+    """The uncompressed blocks of a stored body, each of bounded size; not yet verified.
+
+    `source.read(size)` gives the body. A few bytes of zstd can stand for gigabytes, so it is
+    the output that is bounded. Raises ArchiveCorrupt for what does not decompress.
+    """
+    if compression == "none":
+        while block := source.read(_COPY_BYTES):
+            yield block
+        return
+    module = zstd()
+    try:
+        yield from module.ZstdDecompressor().read_to_iter(
+            source, read_size=_COPY_BYTES, write_size=_COPY_BYTES
+        )
+    except module.ZstdError as error:
+        raise ArchiveCorrupt(f"payload {sha256.hex()} does not decompress: {error}") from None

@@ -1,0 +1,213 @@
+"""SQLite connections with the settings of seed 000, and its errors in YARP's words.
+
+Source: seed 000, SQLite settings; spec "Archive", Database; reference 2.1.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from yarp.errors import (
+    ArchiveCorrupt,
+    ArchiveUnavailable,
+    ArchiveVersionUnsupported,
+    DataError,
+    StorageError,
+    YarpError,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sqlite3 import Connection, DatabaseError, Error, IntegrityError, OperationalError
+    from sqlite3 import connect as _connect
+else:
+    try:
+        import _sqlite3 as _driver
+    except ImportError:  # another Python's private module: the public one, at its price
+        import sqlite3 as _driver
+
+    Connection = _driver.Connection
+    DatabaseError = _driver.DatabaseError
+    Error = _driver.Error
+    IntegrityError = _driver.IntegrityError
+    OperationalError = _driver.OperationalError
+    _connect = _driver.connect
+
+__all__ = [
+    "Connection",
+    "DatabaseError",
+    "Error",
+    "IntegrityError",
+    "OperationalError",
+    "classify",
+    "code",
+    "connect",
+    "transaction",
+]
+
+# Result codes of SQLite's C interface; they are part of its file-format-stable API.
+BUSY, LOCKED, READONLY, IOERR, CORRUPT = 5, 6, 8, 10, 11
+FULL, CANTOPEN, TOOBIG, CONSTRAINT, NOTADB = 13, 14, 18, 19, 26
+PERM, NOMEM, AUTH, PROTOCOL = 3, 7, 23, 15
+
+# A writer that leaves by os._exit never checkpoints at close; a short WAL keeps every open fast.
+WAL_PAGES = 256
+_SWITCH_TIMEOUT_MS = 25
+_SWITCH_PAUSE_S = 0.010
+_MAX_STORED_BYTES = 1_000_000_000
+
+
+def connect(path: str, *, readonly: bool = False, busy_timeout_ms: int = 5000) -> Connection:
+    """A connection in autocommit mode, so that every transaction is an explicit one.
+
+    A writing connection has the settings of seed 000; a new file gets auto_vacuum before its
+    first page, else it would stay 0 for ever. A read-only one changes nothing and works with
+    or without a WAL beside the file. Raises the YarpError of `classify`.
+    """
+    try:
+        if readonly:
+            return _connect_readonly(path, busy_timeout_ms)
+        connection = _connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
+        try:
+            _prepare_writer(connection, busy_timeout_ms)
+        except BaseException:
+            connection.close()
+            raise
+    except Error as error:
+        raise classify(error, path) from error
+    return connection
+
+
+def code(error: Exception) -> int:
+    """The primary result code of an SQLite error; 0 when it has none."""
+    extended: int | None = getattr(error, "sqlite_errorcode", None)
+    return 0 if extended is None else extended & 0xFF
+
+
+def classify(error: Exception, path: str) -> YarpError:
+    """The YARP error for an SQLite error: what happened to `path`, and what to do."""
+    found = code(error)
+    if found == FULL:
+        return StorageError(f"{path}: no space left on its disk; free some and try again")
+    if found == TOOBIG or (found == 0 and "too big" in str(error)):
+        return StorageError(
+            f"{path}: a payload's stored body is over SQLite's limit of {_MAX_STORED_BYTES} bytes"
+        )
+    if found in (BUSY, LOCKED, PROTOCOL):
+        return ArchiveUnavailable(
+            f"{path}: another process kept it locked; try again when it has finished"
+        )
+    if found in (READONLY, CANTOPEN, PERM, AUTH):
+        return ArchiveUnavailable(
+            f"{path}: cannot be opened for this ({error}); "
+            "check that its directory exists and is writable"
+        )
+    if found == NOTADB:
+        return ArchiveVersionUnsupported(
+            f"{path}: is no SQLite database; move it away or set archive.path"
+        )
+    if found == CORRUPT:
+        return ArchiveCorrupt(
+            f"{path}: SQLite finds it damaged ({error}); run: yarp archive verify"
+        )
+    if found == CONSTRAINT:
+        return DataError(f"{path}: refused by a constraint ({error})")
+    if found in (IOERR, NOMEM):
+        return StorageError(f"{path}: {error}; check its disk and the space left there")
+    return ArchiveUnavailable(f"{path}: {error}")
+
+
+class transaction:  # noqa: N801 - reads as a statement: `with transaction(connection, path):`
+    """BEGIN IMMEDIATE, then COMMIT, or ROLLBACK on any exception.
+
+    Source: seed 000, SQLite settings: BUSY is retried within the busy timeout, nothing else is.
+    """
+
+    __slots__ = ("_begin", "_connection", "_path")
+
+    def __init__(self, connection: Connection, path: str, kind: str = "IMMEDIATE") -> None:
+        self._connection = connection
+        self._path = path
+        self._begin = f"BEGIN {kind}"
+
+    def __enter__(self) -> Connection:
+        try:
+            self._connection.execute(self._begin)
+        except Error as error:
+            raise classify(error, self._path) from error
+        return self._connection
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            try:
+                self._connection.execute("COMMIT")
+            except Error as failure:
+                self._roll_back()
+                raise classify(failure, self._path) from failure
+            return
+        self._roll_back()
+        if isinstance(error, Error):
+            raise classify(error, self._path) from error
+
+    def _roll_back(self) -> None:
+        # A full disk or an I/O error may have rolled back by itself.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+
+def _prepare_writer(connection: Connection, busy_timeout_ms: int) -> None:
+    execute = connection.execute
+    if execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        # Switching does not wait: it needs the file to itself, and two processes that open a
+        # new file at once would otherwise see each other's lock as an error.
+        execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _switch_to_wal(connection, busy_timeout_ms)
+    execute("PRAGMA synchronous = FULL")
+    execute("PRAGMA foreign_keys = ON")
+    execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+
+
+def _switch_to_wal(connection: Connection, busy_timeout_ms: int) -> None:
+    deadline = time.monotonic() + busy_timeout_ms / 1000
+    connection.execute(f"PRAGMA busy_timeout = {_SWITCH_TIMEOUT_MS}")
+    while True:
+        try:
+            found = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+            break
+        except OperationalError as error:
+            if code(error) not in (BUSY, LOCKED) or time.monotonic() >= deadline:
+                raise
+        time.sleep(_SWITCH_PAUSE_S)
+    if found != "wal":
+        raise OperationalError("its file system cannot hold a write-ahead log")
+    connection.execute(f"PRAGMA busy_timeout = {busy_timeout_ms}")
+
+
+def _connect_readonly(path: str, busy_timeout_ms: int) -> Connection:
+    try:
+        return _open_uri(path, "mode=ro", busy_timeout_ms)
+    except OperationalError as error:
+        # Where SQLite may not create the shared memory of a WAL database, and no WAL is there,
+        # nobody writes: the file alone is the whole database.
+        if code(error) not in (CANTOPEN, READONLY) or os.path.exists(path + "-wal"):
+            raise
+        return _open_uri(path, "mode=ro&immutable=1", busy_timeout_ms)
+
+
+def _open_uri(path: str, mode: str, busy_timeout_ms: int) -> Connection:
+    for mark in "%?#":
+        path = path.replace(mark, f"%{ord(mark):02x}")
+    connection = _connect(
+        f"file://{os.path.abspath(path)}?{mode}",
+        timeout=busy_timeout_ms / 1000,
+        isolation_level=None,
+        uri=True,
+    )
+    try:
+        connection.execute("PRAGMA user_version")
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
