@@ -1,1 +1,36 @@
-"""YARP for Claude Code."""
+"""YARP for Claude Code: what can be captured, and what the host withholds."""
+
+from yarp.plugin import Health, Host, hookimpl
+
+
+@hookimpl
+def yarp_host() -> Host:
+    """Declare Claude Code. Nothing of it is captured yet."""
+    return Host(
+        "claude",
+        title="Claude Code",
+        shell_tools={"Bash": "command"},
+        health=health,
+        withholds=(
+            (
+                "A failed call's output reaches hooks already cut; the whole of it, and a shorter"
+                " answer in its place, come only by wrapping the command."
+            ),
+            (
+                "A call that Claude Code refuses before it runs (unknown tool, malformed "
+                "arguments) fires no hook but the batch's closing one."
+            ),
+            "Separate stdout and stderr streams come only by wrapping.",
+        ),
+    )
+
+
+def health(directory: str | None) -> Health:  # noqa: ARG001 - nothing is set up a project
+    """Whether Claude Code is on this machine; it cannot be hooked in yet."""
+    from shutil import which
+
+    return Health(
+        installed=which("claude") is not None,
+        hooked_in=False,
+        notes=("Live capture for Claude Code is not available in this version of yarp-claude.",),
+    )

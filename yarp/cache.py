@@ -1,0 +1,303 @@
+"""The compiled cache: settings, rules and declarations in one file, so that a call scans nothing.
+
+One `marshal` file for each environment lies below the cache directory (0700, file 0600).
+It holds the key it was made for (versions, search path, configuration file, YARP_PLUGINS) and
+the stat of everything it was made from: the site directories, the configuration, the plugins'
+modules and every rule file. Whoever finds it stale has it made again in a child process, and
+that one call pays. A file that is missing, damaged, not ours or open to others is as good as
+none. Source: spec "Architecture", Contract.
+"""
+
+from __future__ import annotations
+
+import _imp
+import marshal
+import os
+import stat
+import sys
+
+from yarp import __version__, paths
+from yarp.errors import ConfigError, PluginError, YarpError
+from yarp.settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    Stamp = tuple[int, int, int] | None
+    Key = tuple[object, ...]
+
+_MAGIC = b"yarp\x00\x01\r\n"
+_HASH_KEY = 0x59415250
+_COMPILE_LIMIT_MS = 60_000
+_UNUSED_SECONDS = 30 * 86400
+
+
+class Compiled:
+    """What a call needs to know of the configuration, the rules and the plugins.
+
+    `hosts`: for each host its declaration as plain values, callables as `module:qualname`;
+    of a plugin that failed, just `problem`. Ask `host` for one.
+    `callbacks`: for each callback hook the plugins that implement it, in calling order. Only
+    where one is named does a call import `yarp.plugins` and those plugins.
+    `plugins`: for each plugin the module to import. `problems`: a sentence each.
+    """
+
+    __slots__ = ("_rules", "callbacks", "hosts", "plugins", "problems", "settings")
+
+    def __init__(
+        self,
+        settings: dict[str, object],
+        hosts: dict[str, dict[str, Any]],
+        callbacks: dict[str, tuple[str, ...]],
+        plugins: dict[str, str],
+        problems: tuple[str, ...],
+        rules: bytes,
+    ) -> None:
+        self.settings = Settings.restore(settings)
+        self.hosts = hosts
+        self.callbacks = callbacks
+        self.plugins = plugins
+        self.problems = problems
+        self._rules: bytes | dict[str, Any] = rules
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """The compiled rules, read when first asked for: recovery never needs them."""
+        if isinstance(self._rules, bytes):
+            self._rules = marshal.loads(self._rules)  # noqa: S302 - our own bytes, checked
+        return self._rules  # type: ignore[return-value]
+
+    def host(self, name: str) -> dict[str, Any]:
+        """The declaration of the host `name`. Raises PluginError with the reason without it."""
+        found = self.hosts.get(name)
+        if found is None:
+            raise PluginError(
+                f"no plugin of the name {name} is installed; install yarp-{name}, "
+                "or see: yarp plugins"
+            )
+        if "problem" in found:
+            raise PluginError(found["problem"])
+        return found
+
+
+def load() -> Compiled:
+    """The compiled declarations, made anew when anything they come from has changed.
+
+    Raises ConfigError when the configuration cannot be used.
+    """
+    wanted = key()
+    return _read(file(wanted), wanted) or _rebuild(wanted)
+
+
+def resolve(reference: str) -> Any:
+    """What `module:qualname` or `module` names; imports that module alone."""
+    module, _, qualname = reference.partition(":")
+    __import__(module)
+    found: Any = sys.modules[module]
+    for name in qualname.split(".") if qualname else ():
+        found = getattr(found, name)
+    return found
+
+
+def site_directories() -> tuple[str, ...]:
+    """Where plugins may be installed: the search path without the program's own directory.
+
+    Python puts that of the script, or the current one, first; a plugin never comes from there.
+    """
+    entries = sys.path if sys.flags.safe_path else sys.path[1:]
+    return tuple(entry for entry in entries if entry.startswith("/"))
+
+
+def key() -> Key:
+    """What a compiled cache is made for; another key is another file."""
+    return (
+        __version__,
+        sys.hexversion,
+        sys.implementation.cache_tag,
+        site_directories(),
+        paths.config_file(),
+        os.environ.get("YARP_PLUGINS"),
+    )
+
+
+def file(wanted: Key) -> str:
+    """The path of the cache for the key `wanted`."""
+    name = _imp.source_hash(_HASH_KEY, repr(wanted).encode("utf-8", "surrogatepass")).hex()
+    return os.path.join(paths.cache_dir(), f"compiled-{name}")
+
+
+def stamp(path: str) -> Stamp:
+    """The part of the stat of `path` that a change shows in; None: it is not there."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def pack(
+    wanted: Key,
+    stamps: Iterable[tuple[str, Stamp]],
+    settings: Settings,
+    hosts: dict[str, dict[str, Any]],
+    callbacks: dict[str, tuple[str, ...]],
+    plugins: dict[str, str],
+    problems: Iterable[str],
+    rules: dict[str, Any],
+) -> bytes:
+    """The bytes of a cache file."""
+    values: Any = (
+        wanted,
+        tuple(stamps),
+        settings.dump(),
+        hosts,
+        callbacks,
+        plugins,
+        tuple(problems),
+        marshal.dumps(rules),
+    )
+    body = marshal.dumps(values)
+    return _MAGIC + _imp.source_hash(_HASH_KEY, body) + body
+
+
+def unpack(data: bytes, wanted: Key) -> Compiled | None:
+    """What the cache file `data` holds; None if it is damaged, for another key, or stale."""
+    body = memoryview(data)[16:]
+    if data[:8] != _MAGIC or data[8:16] != _imp.source_hash(_HASH_KEY, body):
+        return None
+    found, stamps, *rest = marshal.loads(body)  # noqa: S302 - our own bytes, checked
+    if found != wanted:
+        return None
+    for path, expected in stamps:
+        if stamp(path) != expected:
+            return None
+    return Compiled(*rest)
+
+
+def store(data: bytes, wanted: Key) -> None:
+    """Put the cache file in place. Failing to do so costs time, and is not an error."""
+    path = file(wanted)
+    directory = os.path.dirname(path)
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        paths.make_private_dir(directory)
+        paths.require_private(directory, directory=True, narrow=True)
+        _sweep(directory)
+        descriptor = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        try:
+            os.fchmod(descriptor, 0o600)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+    except (OSError, YarpError):
+        try:
+            os.unlink(temporary)
+        except OSError:
+            return
+
+
+def _sweep(directory: str) -> None:
+    # Files of environments that are gone, and what a killed writer left.
+    import time
+
+    oldest = time.time() - _UNUSED_SECONDS
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        if name.startswith("compiled-") and os.lstat(path).st_mtime < oldest:
+            os.unlink(path)
+
+
+def _read(path: str, wanted: Key) -> Compiled | None:
+    try:
+        # Not blocking: a pipe that somebody put there must not stop a call.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        # It names code that will be run: trusted only if nobody else can have written it.
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            return None
+        data = os.read(descriptor, found.st_size)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return unpack(data, wanted)
+
+
+def _rebuild(wanted: Key) -> Compiled:
+    made = _compile_in_child()
+    if made is not None:
+        status, output = made
+        if status == ConfigError.exit_code:
+            raise ConfigError(output.decode("utf-8", "replace"))
+        compiled = unpack(output, wanted) if status == 0 else None
+        if compiled is not None:
+            return compiled
+    # No child could be started, or it saw another search path than this process.
+    from yarp.compile import compile_declarations
+
+    data = compile_declarations()
+    # Something changed while it was compiled: right for this call, stale for the next.
+    return unpack(data, wanted) or Compiled(*marshal.loads(memoryview(data)[16:])[2:])  # noqa: S302 - made above
+
+
+def _compile_in_child() -> tuple[int, bytes] | None:
+    """The exit status and the output of a child that compiles; None if none can be started."""
+    if not sys.executable:
+        return None
+    arguments = [sys.executable, "-I" if sys.flags.isolated else "-P"]
+    if sys.flags.ignore_environment:
+        arguments.append("-E")
+    if sys.flags.no_user_site:
+        arguments.append("-s")
+    arguments += ["-m", "yarp.compile", "-"]
+    reader, writer = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, writer, 1),
+    ]
+    try:
+        child = os.posix_spawn(sys.executable, arguments, os.environ, file_actions=actions)
+    except OSError:
+        os.close(reader)
+        return None
+    finally:
+        os.close(writer)
+    output = _drain(reader, child)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status), output
+
+
+def _drain(reader: int, child: int) -> bytes:
+    import select
+    import time
+
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    deadline = time.monotonic() + _COMPILE_LIMIT_MS / 1000
+    pieces: list[bytes] = []
+    try:
+        while True:
+            left_ms = (deadline - time.monotonic()) * 1000
+            if left_ms <= 0 or not poll.poll(left_ms):
+                os.kill(child, 9)
+                os.waitpid(child, 0)
+                raise PluginError(
+                    f"a plugin did not load within {_COMPILE_LIMIT_MS // 1000} s; "
+                    "leave it out with YARP_PLUGINS, or uninstall it"
+                )
+            piece = os.read(reader, 1 << 16)
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+    finally:
+        os.close(reader)

@@ -1,0 +1,185 @@
+"""`yarp plugins` and `yarp hooks`: what is installed, what it adds, and in which order."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from typing import Any
+
+import rich_click as click
+
+from yarp import hookspecs
+from yarp.cli import text
+from yarp.errors import PluginError, UsageError
+from yarp.plugins import CALLBACKS, Plugins, hook_names
+
+_CAPABILITIES = {
+    "yarp_host": "host",
+    "yarp_rewrite_input": "rewrites input",
+    "yarp_call_started": "follows calls",
+    "yarp_call_finished": "follows calls",
+    "yarp_rule_packs": "rules",
+    "yarp_reducers": "reducers",
+    "yarp_redactors": "redactors",
+    "yarp_spool_location": "spools",
+    "yarp_receipt_published": "follows receipts",
+    "yarp_importers": "importers",
+    "yarp_trace_readers": "trace readers",
+    "yarp_commands": "commands",
+}
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="Examples: yarp plugins --json · yarp plugins new acme · YARP_PLUGINS=acme yarp plugins",
+)
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.pass_context
+def plugins(ctx: click.Context, as_json: bool) -> None:
+    """List the plugins in the order they are asked, with version, status and capabilities.
+
+    The order is that of `plugins.order` in the configuration, then by name. YARP_PLUGINS=a,b
+    leaves all others out. A plugin that cannot be used stays listed, with the reason on stderr
+    and exit status 70.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    loaded = _declared()
+    if as_json:
+        text.print_json({"plugins": [_row(plugin) for plugin in loaded.plugins]})
+    elif loaded.plugins:
+        rows = [
+            (
+                plugin.entry.name,
+                plugin.entry.version,
+                plugin.status,
+                plugin.entry.distribution,
+                ", ".join(_capabilities(plugin.hooks)),
+            )
+            for plugin in loaded.plugins
+        ]
+        click.echo(text.table(("NAME", "VERSION", "STATUS", "PACKAGE", "CAPABILITIES"), rows))
+    else:
+        click.echo("no plugins are installed; a host comes with its package, such as yarp-acme")
+    _end(ctx, loaded)
+
+
+def _row(plugin: Any) -> dict[str, object]:
+    return {
+        "name": plugin.entry.name,
+        "version": plugin.entry.version,
+        "distribution": plugin.entry.distribution,
+        "module": plugin.entry.module,
+        "status": plugin.status,
+        "problem": plugin.problem,
+        "capabilities": _capabilities(plugin.hooks),
+        "hooks": list(plugin.hooks),
+    }
+
+
+def _capabilities(hooks: tuple[str, ...]) -> list[str]:
+    return list(dict.fromkeys(_CAPABILITIES[hook] for hook in hook_names() if hook in hooks))
+
+
+def _declared() -> Plugins:
+    """The plugins with their declarations asked for, so that a wrong one shows."""
+    loaded = Plugins.load()
+    loaded.hosts()
+    loaded.rule_packs()
+    loaded.reducers()
+    return loaded
+
+
+def _end(ctx: click.Context, loaded: Plugins) -> None:
+    text.report(loaded.problems)
+    if loaded.faulty:
+        ctx.exit(PluginError.exit_code)
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.pass_context
+def hooks(ctx: click.Context, name: str | None, as_json: bool) -> None:
+    """List every active implementation of a hook, in calling order, with where it comes from.
+
+    With NAME, say also what that hook is for. A callback of live calls is marked "slows every
+    call"; a hook that no part of YARP asks for yet is marked "not called yet".
+    """
+    wanted = hook_names() if name is None else [_known(name)]
+    loaded = _declared()
+    rows = [row for hook in wanted for row in _implementations(loaded, hook)]
+    if as_json:
+        described = [
+            {
+                "name": hook,
+                "arguments": arguments(hook),
+                "description": inspect.getdoc(getattr(hookspecs, hook)),
+                "notes": _notes(hook),
+                "implementations": [row for row in rows if row["hook"] == hook],
+            }
+            for hook in wanted
+        ]
+        text.print_json({"hooks": described})
+    else:
+        if name is not None:
+            click.echo(f"{wanted[0]}({', '.join(arguments(wanted[0]))})\n")
+            click.echo(f"{inspect.getdoc(getattr(hookspecs, wanted[0]))}\n")
+        if rows:
+            lines = [
+                (row["hook"], row["plugin"], row["where"], "; ".join(_notes(row["hook"])))
+                for row in rows
+            ]
+            click.echo(text.table(("HOOK", "PLUGIN", "WHERE", "NOTES"), lines))
+        else:
+            click.echo("no plugin implements " + ("it" if name else "a hook"))
+    _end(ctx, loaded)
+
+
+def _known(name: str) -> str:
+    full = name if name.startswith("yarp_") else f"yarp_{name}"
+    if full not in hook_names():
+        near = difflib.get_close_matches(full, hook_names(), 1)
+        hint = f"did you mean {near[0]}?" if near else "see: yarp hooks"
+        raise UsageError(f"there is no hook {name!r}; {hint}")
+    return full
+
+
+def arguments(hook: str) -> list[str]:
+    """The names of a hook's arguments, in order."""
+    return list(inspect.signature(getattr(hookspecs, hook)).parameters)
+
+
+def _notes(hook: str) -> list[str]:
+    notes = ["slows every call"] if hook in CALLBACKS else []
+    if "Not called yet" in (inspect.getdoc(getattr(hookspecs, hook)) or ""):
+        notes.append("not called yet")
+    return notes
+
+
+def _implementations(loaded: Plugins, hook: str) -> list[dict[str, str]]:
+    entries = {plugin.entry.name: plugin.entry for plugin in loaded.plugins}
+    return [
+        {
+            "hook": hook,
+            "plugin": name,
+            "distribution": entries[name].distribution,
+            "version": entries[name].version,
+            "where": _where(loaded.implementation(hook, name)),
+        }
+        for name in loaded.order(hook)
+    ]
+
+
+def _where(function: Any) -> str:
+    code = inspect.unwrap(function).__code__
+    return f"{os.path.relpath(code.co_filename, _root(code.co_filename))}:{code.co_firstlineno}"
+
+
+def _root(path: str) -> str:
+    # The directory that holds the outermost package of the file.
+    directory = os.path.dirname(path)
+    while os.path.exists(os.path.join(directory, "__init__.py")):
+        directory = os.path.dirname(directory)
+    return directory

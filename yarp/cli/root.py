@@ -1,0 +1,190 @@
+"""The command `yarp` but for its hot commands: names to modules, errors to exit statuses.
+
+A module of commands is imported only for the command that needs it; help shows what stands
+here. What YARP raises on purpose becomes one `yarp: ...` line and the error's exit status.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import traceback
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import rich_click as click
+from click.exceptions import Exit, NoArgsIsHelpError
+
+from yarp import __version__
+from yarp.cli import text
+from yarp.errors import ConfigError, StorageError, UsageError, YarpError
+
+if TYPE_CHECKING:
+    from yarp.plugins import Plugins
+
+# Each command with its module, the name it has there, and its line in the help.
+_COMMANDS = {
+    "run": ("yarp.runner", None, "Run a command; show it short, keep it whole."),
+    "search": ("yarp.cli.recover", None, "Find lines in what a call printed."),
+    "read": ("yarp.cli.recover", None, "Read a range of what a call printed, exactly."),
+    "grep": ("yarp.cli.recover", None, "Find lines across calls."),
+    "calls": ("yarp.cli.recover", None, "List recent calls."),
+    "archive": ("yarp.cli.archive", "command", "Verify, measure, prune and feed the archive."),
+    "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
+    "plugins": ("yarp.cli.plugins", "plugins", "List the plugins, or start a new one."),
+    "hooks": ("yarp.cli.plugins", "hooks", "List the hooks and who implements them."),
+    "hosts": ("yarp.cli.hosts", "hosts", "List the agents whose calls can be captured."),
+    "install": ("yarp.cli.hosts", "install", "Hook YARP into an agent."),
+    "uninstall": ("yarp.cli.hosts", "uninstall", "Take YARP out of an agent."),
+}
+
+_HELP = """Keeps every tool call exactly, shows it short, and leads back to the bytes.
+
+Examples:
+
+\b
+  yarp run -- pytest -q            run the tests; the failures, not the noise
+  yarp search REF 'FAILED|Error'   find lines in what a call printed
+  yarp read REF 120:180            read those lines, exactly as they were
+  yarp calls --failed              the latest calls that failed
+  yarp install HOST --dry-run      what hooking into an agent would change
+  yarp archive verify              prove that nothing was lost
+"""
+
+
+class Root(click.RichGroup):
+    """Lists commands without importing them; imports one to run it.
+
+    What plugins add is asked for where it matters: in the help, and for an unknown name. A
+    command of the core cannot be replaced, since its name is looked up first.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of their use, then those of plugins."""
+        own = [*_COMMANDS]
+        return own + sorted(set(super().list_commands(ctx)) - set(own))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command to show in the help: only its name and its line are real."""
+        if cmd_name in _COMMANDS:
+            return click.RichCommand(name=cmd_name, short_help=_COMMANDS[cmd_name][2])
+        return super().get_command(ctx, cmd_name)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help, with the commands that plugins add."""
+        self._add_plugin_commands()
+        super().format_help(ctx, formatter)  # type: ignore[arg-type]
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command to run, imported now."""
+        name = args[0]
+        if name in _COMMANDS:
+            module, attribute, _ = _COMMANDS[name]
+            if attribute is None:
+                return name, _hot(name, module), args[1:]
+            command: click.Command = getattr(import_module(module), attribute)
+            return name, command, args[1:]
+        if not name.startswith("-"):
+            self._add_plugin_commands()
+        found = super().get_command(ctx, name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.list_commands(ctx), 1)
+            hint = f"did you mean {near[0]}?" if near else "see: yarp --help"
+            raise click.UsageError(f"there is no command {name!r}; {hint}")
+        return name, found, args[1:]
+
+    def _add_plugin_commands(self) -> None:
+        plugins = _plugins()
+        problems = plugins.commands(self)
+        text.report(plugins.problems + problems)
+
+
+def _plugins() -> Plugins:
+    from yarp.plugins import Plugins
+    from yarp.settings import Settings
+
+    try:
+        return Plugins.load()
+    except ConfigError as error:
+        # A broken configuration must not take away the help that tells how to mend it.
+        text.report([str(error)])
+        return Plugins.load(Settings())
+
+
+def _hot(name: str, module: str) -> click.Command:
+    """A hot command reached the slow way, such as `yarp -- run`."""
+
+    @click.command(name, context_settings={"ignore_unknown_options": True}, add_help_option=False)
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    @click.pass_context
+    def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+        ctx.exit(import_module(module).main(["yarp", name, *words]))
+
+    return command
+
+
+@click.command(
+    cls=Root,
+    help=_HELP,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "rich_help_config": {"text_paragraph_linebreaks": "\n\n"},
+    },
+    invoke_without_command=True,
+)
+@click.version_option(__version__, message="yarp %(version)s")
+@click.pass_context
+def root(ctx: click.Context) -> None:  # noqa: D103 - its help stands in _HELP
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(argv: list[str]) -> int:
+    """Run the command line `argv` (program name first) and return its exit status."""
+    try:
+        status = _run(argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away, as `head` does. Nothing more can be said on this descriptor.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _run(words: list[str]) -> int:
+    try:
+        with root.make_context("yarp", words) as ctx:
+            root.invoke(ctx)
+    except Exit as ended:
+        return ended.exit_code
+    except NoArgsIsHelpError as bare:
+        click.echo(bare.message)
+        return 0
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "yarp"
+        message = error.format_message()
+        hint = "" if "; " in message else f" See: {where} --help"
+        text.report([message + hint])
+        return UsageError.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except click.ClickException as error:
+        text.report([error.format_message()])
+        return YarpError.exit_code
+    except YarpError as error:
+        text.report([str(error)])
+        return error.exit_code
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        text.report([f"{where}{error.strerror or error}"])
+        return StorageError.exit_code
+    except Exception as error:  # noqa: BLE001 - a fault of ours: its trace is what a report needs
+        traceback.print_exc()
+        text.report([f"this is a fault of YARP ({type(error).__name__}); please report it"])
+        return YarpError.exit_code
+    return 0

@@ -1,0 +1,165 @@
+"""Compiles the configuration, the rules and what the plugins declare into the cache.
+
+`python -m yarp.compile` makes the file anew; with `-` it also writes the bytes to stdout, for
+the call that found the old one stale. Source: spec "Architecture", Contract.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from yarp import cache, paths
+from yarp.config import load_config
+from yarp.errors import ConfigError
+from yarp.plugins import CALLBACKS, HOST_CALLABLES, Plugins, discover, reference
+from yarp.types import RulePack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from importlib.resources.abc import Traversable
+
+    from yarp.plugins import Entry
+    from yarp.settings import Settings
+    from yarp.types import Host
+
+# The coarsest clock that file systems stamp with is the kernel's tick.
+_TICK_NS = 10_000_000
+
+
+def compile_declarations() -> bytes:
+    """Make the cache file, put it in place and return its bytes.
+
+    A sentence for each problem goes to stderr. Raises ConfigError when the configuration
+    cannot be used; a plugin's fault never raises.
+    """
+    since_ns = time.time_ns()
+    key = cache.key()
+    stamps = _stamps([*cache.site_directories(), paths.config_file()])
+    settings = load_config().settings()
+    entries = discover()
+    stamps += _stamps(_modules(entries))
+    plugins = Plugins(entries, settings)
+    hosts = {name: _plain(host) for name, host in plugins.hosts().items()}
+    rules, files = _rules(plugins, settings)
+    stamps += files
+    callbacks = {hook: tuple(plugins.order(hook)) for hook in CALLBACKS if plugins.order(hook)}
+    for plugin in plugins.plugins:
+        if plugin.status == "failed":
+            hosts[plugin.entry.name] = {"problem": plugin.problem}
+        elif plugin.status == "unpinned":
+            hosts[plugin.entry.name] = {"problem": f"YARP_PLUGINS leaves {plugin.entry} out"}
+    modules = {plugin.entry.name: plugin.entry.module for plugin in plugins.plugins}
+    data = cache.pack(key, stamps, settings, hosts, callbacks, modules, plugins.problems, rules)
+    for problem in plugins.problems:
+        sys.stderr.write(f"yarp: {problem}\n")
+    # A change within the clock's tick of our reading would not show in the stat.
+    if all(found is None or found[0] < since_ns - _TICK_NS for _, found in stamps):
+        cache.store(data, key)
+    return data
+
+
+def _stamps(watched: Iterable[str]) -> list[tuple[str, cache.Stamp]]:
+    return [(path, cache.stamp(path)) for path in watched]
+
+
+def _modules(entries: Sequence[Entry]) -> list[str]:
+    """The files that hold the plugins' declarations: an edit shows there alone."""
+    from importlib.util import find_spec
+
+    found = []
+    for entry in entries:
+        try:
+            spec = find_spec(entry.module.partition(":")[0].partition(".")[0])
+        except (ImportError, ValueError):
+            continue
+        if spec is not None and spec.origin:
+            found.append(spec.origin)
+    return found
+
+
+def _plain(host: Host) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "title": host.title,
+        "shell_tools": host.shell_tools,
+        "shell": host.shell,
+        "withholds": host.withholds,
+    }
+    for part in HOST_CALLABLES:
+        function = getattr(host, part)
+        plain[part] = None if function is None else reference(function)
+    return plain
+
+
+def _rules(
+    plugins: Plugins, settings: Settings
+) -> tuple[dict[str, Any], list[tuple[str, cache.Stamp]]]:
+    """The compiled rules of all packs, and the stamps of the files they were read from.
+
+    A pack that cannot be used is left out and noted: it costs summaries, never a call.
+    """
+    from importlib.resources import files
+
+    from yarp.reduce.rules.load import BUILTIN, compile_rules, load_pack
+
+    own = os.path.join(os.path.dirname(paths.config_file()), "rules")
+    wanted = [("YARP", RulePack(BUILTIN, files("yarp.reduce.rules") / "builtin"))]
+    if os.path.isdir(own):
+        wanted.append(("the user's folder of rules", RulePack("user", own)))
+    wanted += [
+        ("rules.packs", RulePack(os.path.basename(path), path)) for path in settings.rule_packs
+    ]
+    wanted += [(f"plugin {name}", pack) for name, pack in plugins.rule_packs()]
+    stamps = _stamps([own])
+    packs, names = [], set[str]()
+    for owner, pack in wanted:
+        stamps += _stamps(_pack_files(pack.directory))
+        if pack.name in names:
+            plugins.notes.append(
+                f"{owner}: another rule pack is called {pack.name}; this one is left out"
+            )
+            continue
+        names.add(pack.name)
+        try:
+            packs.append(load_pack(pack.directory, pack.name))
+        except ConfigError as error:
+            plugins.notes.append(f"{owner}: {error}; the pack is left out")
+    rules = compile_rules(packs)
+    plugins.notes += rules["problems"]
+    return rules, stamps
+
+
+def _pack_files(directory: Traversable | str) -> list[str]:
+    """The pack's directory and rule files; none inside an archive, which the site covers."""
+    if not isinstance(directory, str | os.PathLike):
+        return []
+    root = os.fspath(directory)
+    try:
+        names = sorted(name for name in os.listdir(root) if name.endswith(".toml"))
+    except OSError:
+        names = []
+    return [root, *(os.path.join(root, name) for name in names)]
+
+
+def main(argv: list[str]) -> int:
+    """Compile; `argv[1:]` is empty or `-`. Ends with 64 for a broken configuration."""
+    # What a plugin prints while it loads must not end up among the bytes.
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        status, output = 0, compile_declarations()
+    except ConfigError as error:
+        status, output = error.exit_code, str(error).encode("utf-8", "surrogateescape")
+        if argv[1:] != ["-"]:
+            sys.stderr.write(f"yarp: {error}\n")
+    if argv[1:] == ["-"]:
+        rest = memoryview(output)
+        while rest:
+            rest = rest[os.write(answer, rest) :]
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
