@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+ACME = """
+from yarp.plugin import Host, hookimpl
+
+def decode(event):
+    return None
+
+@hookimpl
+def yarp_host():
+    return Host("acme", title="Acme", shell_tools={"sh"}, decode=decode, withholds=["nothing"])
+"""
+
+# Loads the cache as a hot command does, and tells what it found and what it cost.
+PROBE = """
+import json, os, sys
+from yarp import cache
+spawned = []
+real = os.posix_spawn
+os.posix_spawn = lambda *args, **more: spawned.append(1) or real(*args, **more)
+compiled = cache.load()
+print(json.dumps({
+    "children": len(spawned),
+    "in_process": "yarp.compile" in sys.modules,
+    "hosts": {name: host for name, host in compiled.hosts.items() if name in ("acme", "bravo")},
+    "callbacks": compiled.callbacks,
+    "problems": compiled.problems,
+    "programs": sorted(compiled.rules["programs"]),
+    "cap": compiled.settings.output_cap_bytes,
+    "tables": compiled.settings.hosts,
+}))
+"""
+
+
+def probe(*, code=PROBE, **variables):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        check=False,
+        text=True,
+        cwd="/",
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) | {"stderr": done.stderr}
+
+
+def settle():
+    """Let the clock's tick pass, as it does between two acts of a user."""
+    time.sleep(0.03)
+
+
+@pytest.fixture
+def cached(yarp_home):
+    def files():
+        directory = yarp_home / "cache" / "yarp"
+        return sorted(directory.iterdir()) if directory.is_dir() else []
+
+    return files
+
+
+@pytest.fixture
+def configure(yarp_home):
+    def write(text):
+        directory = yarp_home / "config" / "yarp"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "config.toml").write_text(text)
+        settle()
+
+    return write
+
+
+def test_the_first_call_compiles_and_the_next_one_reads(plugin_site, cached):
+    plugin_site.install("acme", ACME)
+    settle()
+    first, second = probe(), probe()
+    assert (first["children"], second["children"]) == (1, 0)
+    assert first["hosts"] == second["hosts"]
+    assert second["hosts"]["acme"] == {
+        "title": "Acme",
+        "shell_tools": {"sh": "command"},
+        "shell": None,
+        "withholds": ["nothing"],
+        "decode": "yarp_acme:decode",
+        "reply": None,
+        "install": None,
+        "uninstall": None,
+        "health": None,
+    }
+    assert "pytest" in second["programs"]
+    assert len(cached()) == 1
+
+
+def test_the_file_and_its_directory_are_private_whatever_the_umask(yarp_home, cached):
+    before = os.umask(0)
+    try:
+        probe()
+    finally:
+        os.umask(before)
+    (file,) = cached()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_public_cache_directory_of_ours_is_narrowed(yarp_home, cached):
+    (yarp_home / "cache" / "yarp").mkdir(parents=True, mode=0o755)
+    probe()
+    (file,) = cached()
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_an_installed_plugin_an_edited_plugin_and_an_uninstalled_one_show_at_once(plugin_site):
+    assert probe()["hosts"] == {}
+    plugin_site.install("acme", ACME)
+    settle()
+    assert probe()["hosts"]["acme"]["title"] == "Acme"
+    (plugin_site.path / "yarp_acme.py").write_text(ACME.replace("Acme", "Acme II"))
+    settle()
+    assert probe()["hosts"]["acme"]["title"] == "Acme II"
+    for file in (plugin_site.path / "yarp_acme-1.0.0.dist-info").iterdir():
+        file.unlink()
+    (plugin_site.path / "yarp_acme-1.0.0.dist-info").rmdir()
+    assert probe()["hosts"] == {}
+
+
+def test_a_changed_configuration_shows_at_once(configure):
+    assert probe()["cap"] == 5120
+    configure("version = 1\n[output]\ncap_bytes = 2048\n")
+    assert probe()["cap"] == 2048
+    configure("version = 1\n[output]\ncap_bytes = 4096\n")
+    assert probe()["cap"] == 4096
+    assert probe()["children"] == 0
+
+
+def test_a_rule_pack_of_the_user_shows_at_once_and_when_it_changes(yarp_home):
+    assert "mytool" not in probe()["programs"]
+    rules = yarp_home / "config" / "yarp" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "own.toml").write_text(
+        '[[rules]]\nid = "mine"\nprograms = ["mytool"]\naction = "pass"\n'
+    )
+    settle()
+    assert "mytool" in probe()["programs"]
+    (rules / "own.toml").write_text(
+        '[[rules]]\nid = "mine"\nprograms = ["othertool"]\naction = "pass"\n'
+    )
+    settle()
+    assert "othertool" in probe()["programs"]
+
+
+def test_a_broken_rule_pack_costs_its_rules_and_is_said_once(yarp_home):
+    rules = yarp_home / "config" / "yarp" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "own.toml").write_text("this is no TOML")
+    settle()
+    first, second = probe(), probe()
+    assert "pytest" in first["programs"]
+    assert "own.toml" in first["stderr"]
+    assert first["stderr"].count("\n") == 1
+    assert second["stderr"] == ""
+    assert "own.toml" in second["problems"][0]
+
+
+def test_yarp_plugins_is_part_of_the_key(plugin_site, cached):
+    plugin_site.install("acme", ACME)
+    settle()
+    assert "problem" not in probe()["hosts"]["acme"]
+    assert "leaves" in probe(YARP_PLUGINS="other")["hosts"]["acme"]["problem"]
+    assert "leaves" in probe(YARP_PLUGINS="")["hosts"]["acme"]["problem"]
+    assert "problem" not in probe(YARP_PLUGINS="acme")["hosts"]["acme"]
+    assert len(cached()) == 4
+    assert probe()["children"] == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
+        lambda data: b"other" + data[5:],
+        lambda data: os.urandom(2000),
+    ],
+    ids=["a byte short", "half", "empty", "one bit", "another program's", "noise"],
+)
+def test_a_damaged_file_is_as_good_as_none(yarp_home, cached, damage):
+    probe()
+    (file,) = cached()
+    file.write_bytes(damage(file.read_bytes()))
+    assert probe()["children"] == 1
+    assert probe()["children"] == 0
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o640, 0o666])
+def test_a_file_that_others_can_reach_is_not_trusted(yarp_home, cached, mode):
+    probe()
+    (file,) = cached()
+    file.chmod(mode)
+    assert probe()["children"] == 1
+    assert cached()[0].stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_owner_is_not_trusted(yarp_home, cached):
+    probe()
+    (file,) = cached()
+    os.chown(file, 12345, 12345)
+    assert probe()["children"] == 1
+    assert cached()[0].stat().st_uid == 0
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "directory"])
+def test_what_is_no_regular_file_is_not_read(yarp_home, cached, tmp_path, kind):
+    probe()
+    (file,) = cached()
+    if kind == "link":
+        file.rename(tmp_path / "elsewhere")
+        file.symlink_to(tmp_path / "elsewhere")
+    else:
+        file.unlink()
+        os.mkfifo(file, 0o600) if kind == "pipe" else file.mkdir()
+    assert probe()["children"] == 1
+
+
+@pytest.mark.parametrize("place", ["a file", "a link to nowhere"])
+def test_a_cache_that_cannot_be_written_costs_time_and_never_a_call(yarp_home, place):
+    if place == "a file":
+        (yarp_home / "cache").write_text("in the way")
+    else:
+        (yarp_home / "cache").symlink_to("/nonexistent/there")
+    for _ in range(2):
+        found = probe()
+        assert found["children"] == 1
+        assert found["cap"] == 5120
+
+
+def test_without_a_child_it_is_compiled_in_the_process(yarp_home):
+    nowhere = "import sys; sys.executable = '/nonexistent/python'\n"
+    found = probe(code=nowhere + PROBE)
+    assert (found["children"], found["in_process"]) == (1, True)
+    assert "pytest" in found["programs"]
+    assert probe(code=nowhere + PROBE)["in_process"] is False
+
+
+def test_a_process_that_changed_its_search_path_still_gets_its_own_plugins(
+    plugin_site, tmp_path, monkeypatch
+):
+    plugin_site.install("acme", ACME)
+    monkeypatch.delenv("PYTHONPATH")
+    settle()
+    moved = f"import sys; sys.path.append({str(plugin_site.path)!r})\n"
+    assert probe(code=moved + PROBE)["hosts"]["acme"]["title"] == "Acme"
+    assert probe(code=moved + PROBE)["children"] == 0
+
+
+def test_a_broken_configuration_is_a_config_error_each_time(configure):
+    configure("version = 1\nunknown_key = 3\n")
+    code = (
+        "from yarp import cache, errors\n"
+        "import json\n"
+        "try: cache.load()\n"
+        "except errors.ConfigError as error: print(json.dumps({'error': str(error)}))\n"
+    )
+    for _ in range(2):
+        assert "unknown_key" in probe(code=code)["error"]
+    configure("version = 1\n")
+    assert probe()["cap"] == 5120
+
+
+def test_a_plugin_that_fails_to_load_is_said_once_and_stands_in_for_its_host(plugin_site):
+    plugin_site.install("acme", "raise RuntimeError('out of order')")
+    plugin_site.install("bravo", ACME.replace("acme", "bravo"))
+    settle()
+    first, second = probe(), probe()
+    assert first["stderr"] == (
+        "yarp: plugin acme (yarp-acme 1.0.0) cannot be loaded: RuntimeError: out of order\n"
+    )
+    assert second["stderr"] == ""
+    assert "out of order" in second["hosts"]["acme"]["problem"]
+    assert second["hosts"]["bravo"]["decode"] == "yarp_bravo:decode"
+
+
+def test_what_a_plugin_prints_while_it_loads_does_not_end_up_in_the_cache(plugin_site):
+    plugin_site.install("acme", "import os\nprint('hello')\nos.write(1, b'there')\n" + ACME)
+    settle()
+    found = probe()
+    assert found["in_process"] is False
+    assert "hello" in found["stderr"]
+
+
+def test_callbacks_are_listed_in_calling_order(plugin_site, configure):
+    code = "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_call_started(call): pass\n"
+    for name in ("alpha", "bravo", "carol"):
+        plugin_site.install(name, code)
+    configure('version = 1\n[plugins]\norder = ["carol"]\n')
+    assert probe()["callbacks"] == {"yarp_call_started": ["carol", "alpha", "bravo"]}
+
+
+def test_a_table_of_a_host_that_is_not_installed_is_kept_and_warned_about(configure):
+    configure('version = 1\n[hosts.zulu]\nwrap = "never"\n')
+    found = probe()
+    assert found["tables"] == {"zulu": {"wrap": "never"}}
+    assert "hosts.zulu" in found["stderr"]
+
+
+def test_many_calls_that_find_it_stale_at_once_all_get_it(yarp_home, cached):
+    children = [
+        subprocess.Popen([sys.executable, "-c", PROBE], stdout=subprocess.PIPE, text=True, cwd="/")
+        for _ in range(6)
+    ]
+    for child in children:
+        assert json.loads(child.communicate()[0])["cap"] == 5120
+        assert child.returncode == 0
+    assert [file.name.count(".") for file in cached()] == [0]
+
+
+def test_a_killed_writer_leaves_nothing_that_is_read(yarp_home, cached):
+    for delay_ms in (20, 60, 100, 140, 180):
+        child = subprocess.Popen([sys.executable, "-P", "-m", "yarp.compile"], cwd="/")
+        time.sleep(delay_ms / 1000)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert probe()["cap"] == 5120
+        for file in cached():
+            file.unlink()
+
+
+def test_a_host_without_a_plugin_is_an_error_that_says_what_to_do(yarp_home):
+    code = (
+        "from yarp import cache, errors\n"
+        "import json\n"
+        "try: cache.load().host('zulu')\n"
+        "except errors.PluginError as error: print(json.dumps({'error': str(error)}))\n"
+    )
+    assert "install yarp-zulu" in probe(code=code)["error"]
+
+
+def test_files_of_environments_long_gone_are_swept(yarp_home, cached):
+    probe()
+    (file,) = cached()
+    old = file.with_name("compiled-0000000000000000")
+    old.write_bytes(b"x")
+    os.utime(old, (1, 1))
+    file.unlink()
+    probe()
+    assert old not in cached()
