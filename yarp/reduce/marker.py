@@ -37,6 +37,8 @@ def pattern(terms: list[str]) -> str:
     room = _TERM_BYTES
     for term in terms:
         word = "".join("\\" + c if c in _SPECIAL else c for c in term.strip())
+        if word.startswith("-") and not words:
+            word = "\\" + word  # else the pattern would read as an option
         size = len(word.encode()) + 1
         if not word or not word.isprintable() or "'" in word or word in words or size > room:
             continue
@@ -74,13 +76,13 @@ def omitted(
     return f"[yarp: {amount} omitted; ref={ref}; {sources} {recovery.completeness}; {way}]".encode()
 
 
-def capped(
-    amount: int, archive_ref: str | None, source: str, completeness: str, words: str
-) -> bytes:
-    """The marker of the global cap, without a newline: `amount` bytes of text are missing."""
+def capped(amount: int, archive_ref: str | None, source: str, completeness: str, way: str) -> bytes:
+    """The marker of the global cap, without a newline: `amount` bytes of text are missing.
+
+    `way` is the command that gets them back, with what it does: "search: yarp search ...".
+    """
     if archive_ref is None:
         return f"[yarp: {amount} bytes omitted; not archived]".encode()
     return (
-        f"[yarp: {amount} bytes omitted; ref={archive_ref}; {source} {completeness}; "
-        f"search: yarp search {archive_ref} {words}]"
+        f"[yarp: {amount} bytes omitted; ref={archive_ref}; {source} {completeness}; {way}]"
     ).encode()

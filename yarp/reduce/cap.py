@@ -1,0 +1,135 @@
+"""The global cap: the last limit on what a model is shown of one result, typed or not.
+
+Source: seed 000, Write lifecycle; spec Reduction, "Order of things", 4.
+"""
+
+from yarp.reduce import marker
+from yarp.reduce.engine import boundary
+
+_GAP = b"[...]\n"
+_HIT_BYTES = 400
+_HITS = 64
+# What a line of trouble says, in the languages that compilers and runtimes speak.
+_TROUBLE = (
+    rb"(?i:error|fail(?:ed|ure)|exception|traceback|panic|fatal|warning|denied|not found|cannot"
+    rb"|fehler|erreur|\xe9\x94\x99\xe8\xaf\xaf|\xe5\xa4\xb1\xe8\xb4\xa5"  # Chinese: error, failed
+    rb"|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc|\xe5\xa4\xb1\xe6\x95\x97)"  # Japanese: error, failed
+)
+
+
+def cap(
+    text: str,
+    budget: int,
+    archive_ref: str | None,
+    source: str = "result_text",
+    completeness: str = "complete",
+) -> str:
+    """The text itself if its UTF-8 fits `budget` bytes, else what says most about it within them.
+
+    Kept are the beginning, the end, and lines between that speak of trouble, at line boundaries
+    where lines are short enough. The marker is the last line and counts; it names the reference
+    (None: not archived), what recovery calls the source, how complete that is ('complete',
+    'incomplete', 'unknown'), and how to find what is missing. Cuts fall between code points.
+    Raises ValueError when the budget cannot hold the marker.
+    """
+    # A lone surrogate, which JSON can carry and UTF-8 cannot, shows as a question mark.
+    data = text.encode("utf-8", "replace")
+    if len(data) <= budget:
+        return text
+    # Guess the middle from the whole budget: what is found there decides the marker's words.
+    hits = _hits(data, budget // 2, len(data) - budget // 3)
+    words = [data[start:end].decode("utf-8", "replace") for _, start, end in hits]
+    way = _search(archive_ref, words)
+    longest = marker.capped(
+        len(data),
+        archive_ref,
+        source,
+        completeness,
+        way or _read(archive_ref, source, data, 0, len(data)),
+    )
+    room = budget - len(longest) - 1
+    if room < 0:
+        raise ValueError(f"a cap of {budget} bytes cannot hold its marker of {len(longest) + 1}")
+    room -= 2 * len(_GAP) + 2
+    quota = room // 4 if hits else 0
+    head = _line_end(data, max(0, (room - quota) * 3 // 5))
+    tail = _line_start(data, len(data) - max(0, (room - quota) * 2 // 5))
+    parts = [data[:head], b"" if data[:head].endswith(b"\n") or not head else b"\n"]
+    if room > 0:
+        parts.append(_GAP)
+    shown = head + len(data) - tail
+    found = _trouble(data, hits, head, tail, quota)
+    if found:
+        shown += sum(len(line) for line in found)
+        parts += [*found, _GAP]
+    parts.append(data[tail:])
+    if parts[-1] and not parts[-1].endswith(b"\n"):
+        parts.append(b"\n")
+    way = way or _read(archive_ref, source, data, head, tail)
+    note = marker.capped(len(data) - shown, archive_ref, source, completeness, way)
+    return b"".join([*parts, note, b"\n"]).decode("utf-8", "replace")
+
+
+def _hits(data: bytes, start: int, end: int) -> list[tuple[int, int, int]]:
+    """The first lines of trouble in the middle: line start, and where the word stands."""
+    import re
+
+    found: list[tuple[int, int, int]] = []
+    pattern = re.compile(_TROUBLE)
+    at = start
+    while len(found) < _HITS and (hit := pattern.search(data, at, end)):
+        found.append(
+            (data.rfind(b"\n", max(0, hit.start() - _HIT_BYTES), hit.start()) + 1, *hit.span())
+        )
+        after = data.find(b"\n", hit.end(), end)
+        if after < 0:
+            break
+        at = after + 1
+    return found
+
+
+def _trouble(
+    data: bytes, hits: list[tuple[int, int, int]], head: int, tail: int, quota: int
+) -> list[bytes]:
+    """The lines of trouble between head and tail that fit, cut to `_HIT_BYTES`, none twice."""
+    lines: dict[bytes, None] = {}
+    for line_start, start, end in hits:
+        if start < head or end > tail:
+            continue
+        first = boundary(data, max(line_start, head, start - _HIT_BYTES // 3))
+        newline = data.find(b"\n", end, tail)
+        last = tail if newline < 0 else newline
+        line = data[first : boundary(data, min(last, first + _HIT_BYTES))].strip(b"\r") + b"\n"
+        if len(line) <= quota and line not in lines:
+            lines[line] = None
+            quota -= len(line)
+    return list(lines)
+
+
+def _line_end(data: bytes, at: int) -> int:
+    """Where to stop at or before `at`: after a newline if there is one in the last half."""
+    newline = data.rfind(b"\n", at // 2, at) + 1
+    return newline or boundary(data, at)
+
+
+def _line_start(data: bytes, at: int) -> int:
+    """Where to begin at or after `at`: after a newline if there is one in the first half."""
+    newline = data.find(b"\n", at, at + (len(data) - at) // 2) + 1
+    if newline:
+        return newline
+    while at < len(data) and data[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+def _search(archive_ref: str | None, words: list[str]) -> str:
+    found = marker.pattern(list(dict.fromkeys(words))[:6])
+    return f"search: yarp search {archive_ref} {found}" if found else ""
+
+
+def _read(archive_ref: str | None, source: str, data: bytes, head: int, tail: int) -> str:
+    first = data.count(b"\n", 0, head) + 1
+    last = first + data.count(b"\n", head, tail)
+    if last > first or len(data) < 16384:
+        return f"read: yarp read {archive_ref} {source} {first}:{min(last, first + 199)}"
+    return f"read: yarp read {archive_ref} {source} --bytes {head}:{min(tail, head + 16384)}"

@@ -1,0 +1,302 @@
+"""Lists of files: how many of what and where, then the names, the odd ones first.
+
+Knows what `ls` (long, recursive), `find`, `fd` and `tree` print; of any other program each line
+is a name. A list beyond 1 MiB is counted by shape instead of being kept.
+"""
+
+import re
+from collections import Counter
+
+from yarp.reduce.families import base
+from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.names import counted, extension, factor
+
+_KEPT_BYTES = 1 << 20
+_SHAPES = 4096
+_SHOWN = 200
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_LONG = re.compile(
+    rb"^(?:\s*\d+\s+){0,2}([-bcdlpsDC])[-rwxsStTlL]{9}[.+@]?\s+\d+\s+\S+\s+(?:\S+\s+)?"
+    rb"(\d[\d.,]*[KMGTPE]?|\d+,\s*\d+)\s+"
+    rb"(?:\d{4}-\d\d-\d\d(?:[ T][\d:.]+(?: [+-]\d{4})?)?|\S+\s+\d{1,2}\s+(?:\d\d:\d\d|\d{4})"
+    rb"|\d{1,2}\s+\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
+)
+_BRANCH = re.compile(r"^((?:[│|][ \xa0]{3}| {4})*)(?:[├└]── |\|-- |`-- )(?:\[[^\]]*\]  )?(.*)$")
+_TREE_TOTAL = re.compile(rb"^\d+ director(?:y|ies)(?:, \d+ files?)?(?:\b.*)?$")
+
+
+class Family(base.Family):
+    """Names, counted and factored."""
+
+    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
+        super().__init__(argv, options)
+        self._program = argv[0]
+        self._blocks: list[bytes] = []
+        self._kept = 0
+        self._crowd: _Crowd | None = None
+        self._complaints = Complaints()
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """See `base.Family`."""
+        if stream:
+            self._complaints.feed(block)
+        elif self._crowd is not None:
+            self._crowd.feed(block)
+        else:
+            self._blocks.append(block)
+            self._kept += len(block)
+            if self._kept > _KEPT_BYTES:
+                self._crowd = _Crowd(self._program)
+                for early in self._blocks:
+                    self._crowd.feed(early)
+                self._blocks.clear()
+
+    def finish(self, status: Status) -> list[Piece] | None:
+        """See `base.Family`."""
+        del status  # complaints are kept whatever the exit status says
+        complaints = self._complaints.pieces()
+        if self._crowd is not None:
+            return self._crowd.pieces() + complaints
+        lines = b"".join(self._blocks).split(b"\n")
+        if lines and not lines[-1]:
+            lines.pop()
+        read = {"ls": _Ls, "tree": _Tree, "find": _Paths, "fd": _Paths, "fdfind": _Paths}
+        listing = read.get(self._program, _Names)(lines)
+        return listing.pieces() + complaints
+
+
+class Complaints:
+    """What a program said on stderr: the first lines of each kind, and how many more there are."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[bytes, list[bytes]] = {}
+        self._counts: dict[bytes, int] = {}
+
+    def feed(self, block: bytes) -> None:
+        """Take whole lines."""
+        for line in block.split(b"\n"):
+            if not line.strip():
+                continue
+            kind = line.rpartition(b": ")[2]
+            if kind not in self._kinds and len(self._kinds) >= 64:
+                kind = b"other messages"
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            kept = self._kinds.setdefault(kind, [])
+            if len(kept) < 3:
+                kept.append(line)
+
+    def pieces(self) -> list[Piece]:
+        """Pieces on stderr: the first of each kind must stay."""
+        pieces = []
+        for kind, kept in self._kinds.items():
+            term = (kind.decode("utf-8", "replace"),)
+            for at, line in enumerate(kept):
+                pieces.append(Piece(line, 1 if at else 0, 1, 1, term))
+            more = self._counts[kind] - len(kept)
+            if more:
+                pieces.append(Piece(b"(%d more: %b)" % (more, kind), 0, 1, 0, term))
+        return pieces
+
+
+class _Names:
+    """Names as they were printed, and what is known of them."""
+
+    def __init__(self, lines: list[bytes]) -> None:
+        # Lines that say nothing the summary does not: blank, `.`, `..`, headings, sums.
+        self.silent = 0
+        self.paths: list[bytes] = []
+        self.directories: set[bytes] = set()
+        self.sizes: list[tuple[int, bytes]] = []
+        self.said: list[bytes] = []
+        self.read(lines)
+
+    def read(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if line.strip():
+                self.paths.append(line)
+            else:
+                self.silent += 1
+
+    def pieces(self) -> list[Piece]:
+        folders = self.directories or {path.rpartition(b"/")[0] for path in self.paths} - {b""}
+        # A directory whose contents are listed needs no mention of its own.
+        leaves = [path for path in self.paths if path not in folders]
+        pieces = [Piece(self._header(leaves), 0, 0, self.silent + len(self.paths) - len(leaves))]
+        pieces += [Piece(line, 0) for line in self.said]
+        if len(self.sizes) > 8 and max(self.sizes)[0]:
+            largest = sorted(self.sizes, reverse=True)[:5]
+            top = b", ".join(b"%b %d" % (name, size) for size, name in largest)
+            pieces.append(Piece(b"largest (bytes): " + top, 5, 0, 0))
+        spread = _spread(leaves)
+        if spread:
+            pieces.append(Piece(b"by directory: " + spread, 4, 0, 0))
+        for line in factor(leaves):
+            worth = 2 if line.odd else 3 if b"{" in line.text else 5
+            term = (line.term.decode("utf-8", "replace"),)
+            pieces.append(Piece(line.text, worth, 0, line.count, term))
+        return pieces
+
+    def _header(self, leaves: list[bytes]) -> bytes:
+        folders = sum(path.endswith(b"/") for path in leaves)
+        kinds = counted(Counter(extension(path) for path in leaves if not path.endswith(b"/")), 8)
+        places = len({path.rstrip(b"/").rpartition(b"/")[0] for path in leaves})
+        return b"%d names%b%b: %b" % (
+            len(leaves),
+            b" in %d directories" % places if places > 1 else b"",
+            b", %d directories" % folders if folders else b"",
+            kinds,
+        )
+
+
+class _Paths(_Names):
+    """One path a line; `find -ls` and `fd -l` put what `ls -l` does before it."""
+
+    def read(self, lines: list[bytes]) -> None:
+        long = len(lines) > 0 and _LONG.match(lines[0])
+        for line in lines:
+            match = _LONG.match(line) if long else None
+            path = match[3] if match else line
+            if path in (b".", b"..", b""):
+                self.silent += 1
+                continue
+            self.paths.append(path)
+            if match and match[1] != b"d" and match[2].isdigit():
+                self.sizes.append((int(match[2]), path))
+
+
+class _Ls(_Names):
+    """`ls`, with its headings when recursive and its columns when long."""
+
+    def read(self, lines: list[bytes]) -> None:
+        directory = b""
+        before = b""
+        for line in lines:
+            if not line:
+                self.silent += 1
+            elif line.endswith(b":") and not before and _heading(line):
+                directory = line[:-1].rstrip(b"/") + b"/"
+                self.silent += 1
+                self.directories.add(line[:-1].rstrip(b"/"))
+            elif line.startswith(b"total ") and (not before or before.endswith(b":")):
+                self.silent += 1
+            else:
+                self._entry(directory, line)
+            before = line
+
+    def _entry(self, directory: bytes, line: bytes) -> None:
+        match = _LONG.match(line)
+        name = match[3] if match else line
+        if name in (b".", b".."):
+            self.silent += 1
+            return
+        path = directory + name
+        if match and match[1] == b"d":
+            path += b"" if self.directories else b"/"
+        elif match and match[2].isdigit():
+            self.sizes.append((int(match[2]), path))
+        self.paths.append(path)
+
+
+class _Tree(_Names):
+    """`tree`: the drawing read back into paths, its own totals kept as they are."""
+
+    def read(self, lines: list[bytes]) -> None:
+        trail: list[bytes] = []
+        root = b""
+        for line in lines:
+            match = _BRANCH.match(line.decode("utf-8", "surrogateescape"))
+            if match is None:
+                if _TREE_TOTAL.match(line):
+                    self.said.append(line)
+                else:
+                    root = line if line and line != b"." else root
+                    self.silent += 1
+                continue
+            depth = len(match[1]) // 4
+            trail[depth:] = [match[2].encode("utf-8", "surrogateescape").rstrip(b"/")]
+            self.paths.append(b"/".join([root.rstrip(b"/"), *trail] if root else trail))
+
+
+class _Crowd:
+    """A list too long to keep: names counted by what they look like, numbers taken out."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._counts: dict[bytes, int] = {}
+        self._examples: dict[bytes, bytes] = {}
+        self._others = 0
+        self._total = 0
+
+    def feed(self, block: bytes) -> None:
+        names = block.rstrip(b"\n").split(b"\n")
+        if self._program == "ls" or _LONG.match(names[0]):
+            names = [match[3] if (match := _LONG.match(name)) else name for name in names]
+        elif self._program == "tree":
+            names = [name.rpartition(b"\x80 ")[2] for name in names]
+        shapes = b"\n".join(names).translate(_DIGITS).split(b"\n")
+        self._total += len(names)
+        examples: dict[bytes, bytes] | None = None
+        for shape, count in Counter(shapes).items():
+            if shape in self._counts:
+                self._counts[shape] += count
+            elif len(self._counts) < _SHAPES:
+                if examples is None:
+                    examples = dict(zip(shapes, names, strict=True))
+                self._counts[shape] = count
+                self._examples[shape] = examples[shape]
+            else:
+                self._others += count
+
+    def pieces(self) -> list[Piece]:
+        kinds: Counter[bytes] = Counter()
+        groups: dict[bytes, list[bytes]] = {}
+        for shape, count in self._counts.items():
+            kinds[extension(shape)] += count
+            groups.setdefault(re.sub(rb"0+", b"#", shape), []).append(shape)
+        pieces = [Piece(b"%d lines: %b" % (self._total, counted(kinds, 8)), 0, 0, 0)]
+        sums = {
+            name: sum(self._counts[shape] for shape in shapes) for name, shapes in groups.items()
+        }
+        rare = [name for name, count in sums.items() if count <= 2][:_SHOWN]
+        common = sorted((name for name in sums if sums[name] > 2), key=lambda name: -sums[name])
+        for name in rare:
+            for shape in groups[name]:
+                example = self._examples[shape]
+                term = (example.rpartition(b"/")[2].decode("utf-8", "replace"),)
+                pieces.append(Piece(example, 2, 0, self._counts[shape], term))
+        for name in common[:_SHOWN]:
+            example = self._examples[groups[name][0]]
+            text = example if b"#" not in name else name + b" e.g. " + example
+            term = (example.rpartition(b"/")[2].decode("utf-8", "replace"),)
+            pieces.append(Piece(b"%b (%d)" % (text, sums[name]), 4, 0, sums[name], term))
+        if self._others:
+            pieces.append(Piece(b"(%d lines of other shapes)" % self._others, 1, 0, 0))
+        return pieces
+
+
+def _heading(line: bytes) -> bool:
+    return not _LONG.match(line)
+
+
+def _spread(paths: list[bytes]) -> bytes:
+    """How many names lie in each first directory below what all have in common; b'' for one."""
+    parts = [path.rstrip(b"/").split(b"/")[:-1] for path in paths]
+    deepest = min((len(part) for part in parts), default=0)
+    common = 0
+    while common < deepest and len({part[common] for part in parts}) == 1:
+        common += 1
+    counts = Counter(b"/".join(part[: common + 1]) for part in parts)
+    if len(counts) < 2 or len(counts) * 2 > len(paths):
+        return b""
+    # Directories that differ only in a number are one kind.
+    kinds: Counter[bytes] = Counter()
+    members: Counter[bytes] = Counter()
+    for name, count in counts.items():
+        kind = re.sub(rb"\d+", b"#", name) + b"/"
+        kinds[kind] += count
+        members[kind] += 1
+    named = {
+        (kind + b" (%d directories)" % members[kind] if members[kind] > 1 else kind): count
+        for kind, count in kinds.items()
+    }
+    return counted(named, 8) if len(named) > 1 else b""

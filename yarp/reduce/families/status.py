@@ -1,0 +1,433 @@
+"""What changed and where things stand: git status, branch and log, package installs.
+
+Whatever these programs say in another language is kept: lines are known by their form where
+one exists, and a line that is not known to be noise stays.
+"""
+
+import re
+
+from yarp.reduce.families import base
+from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.names import counted, factor
+
+_KEPT = 300
+
+
+class Family(base.Family):
+    """Picks the reader that the command asks for."""
+
+    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
+        super().__init__(argv, options)
+        reader = _READERS.get(" ".join(argv[:2]), _Lines)
+        self._reader = reader(argv)
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """See `base.Family`."""
+        self._reader.feed(stream, block)
+
+    def finish(self, status: Status) -> list[Piece] | None:
+        """See `base.Family`."""
+        return self._reader.pieces(failed=not status.success)
+
+
+class _Kept:
+    """Lines of one stream in order: the first and last of them, and how often each was said."""
+
+    __slots__ = ("_first", "_last", "_seen", "counts", "dropped")
+
+    def __init__(self) -> None:
+        self._first: list[bytes] = []
+        self._last: list[bytes] = []
+        self._seen: set[bytes] = set()
+        self.counts: dict[bytes, int] = {}
+        self.dropped = 0
+
+    def add(self, line: bytes) -> None:
+        if line in self.counts:
+            self.counts[line] += 1
+            return
+        if len(self._first) < _KEPT:
+            self._first.append(line)
+            self.counts[line] = 1
+            return
+        self._last.append(line)
+        self.counts[line] = 1
+        if len(self._last) > _KEPT:
+            self.counts.pop(self._last.pop(0), None)
+            self.dropped += 1
+
+    def lines(self) -> list[bytes]:
+        return self._first + self._last
+
+
+class _Reader:
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        self.argv = argv
+
+    def feed(self, stream: int, block: bytes) -> None:
+        for line in block.split(b"\n"):
+            if line.strip():
+                self.line(stream, line)
+
+    def line(self, stream: int, line: bytes) -> None:
+        raise NotImplementedError
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        raise NotImplementedError
+
+
+_ERROR = re.compile(
+    rb"(?i)\b(?:error|fatal|failed|failure|exception|traceback|denied|conflict\w*|critical"
+    rb"|aborted|fehler|erreur)\b|^npm ERR!|^E: "
+    rb"|\xe9\x94\x99\xe8\xaf\xaf|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc"
+)
+_WARNING = re.compile(rb"(?i)\b(?:warn(?:ing)?|deprecat\w*|vulnerabilit\w+|notice|hint)\b")
+
+
+class _Lines(_Reader):
+    """Any lines: noise counted by kind, repeats folded, errors first in worth, order kept."""
+
+    noise: re.Pattern[bytes] | None = None
+    outcome: re.Pattern[bytes] | None = None
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._streams = (_Kept(), _Kept())
+
+    def line(self, stream: int, line: bytes) -> None:
+        if self.noise is not None and self.noise.match(line) and not _ERROR.search(line):
+            return
+        self._streams[stream].add(line.rstrip())
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces: list[Piece] = []
+        for stream, kept in enumerate(self._streams):
+            lines = kept.lines()
+            for at, line in enumerate(lines):
+                times = kept.counts.get(line, 1)
+                text = line if times == 1 else b"%b (%d times)" % (line, times)
+                pieces.append(
+                    Piece(text, self._worth(line, len(lines) - at, failed), stream, times)
+                )
+        for piece in pieces:
+            piece.terms = _terms(piece.text)
+        return pieces
+
+    def _worth(self, line: bytes, from_end: int, failed: bool) -> int:
+        if self.outcome is not None and self.outcome.search(line):
+            return 0
+        if _ERROR.search(line):
+            return 1
+        if from_end == 1:
+            return 1 if self.outcome is None else 3
+        if _WARNING.search(line):
+            return 2
+        return 4 if failed else 6
+
+
+def _terms(text: bytes) -> tuple[str, ...]:
+    """The word that says why a line matters, else its first word."""
+    found = _ERROR.search(text) or _WARNING.search(text) or re.search(rb"[\w.-]{3,}", text)
+    return (found[0].decode("utf-8", "replace"),) if found else ()
+
+
+class _Pip(_Lines):
+    """pip install: what was installed, and everything that is no progress."""
+
+    noise = re.compile(
+        rb"\s*(?:Collecting |Downloading |Using cached |Obtaining |Processing |Preparing metadata"
+        rb"|Installing build dependencies|Getting requirements to build|Installing backend"
+        rb"|Building wheel|Created wheel|Stored in directory|Attempting uninstall"
+        rb"|Found existing installation|Uninstalling |Looking in indexes"
+        rb"|Installing collected packages"
+        rb"|Building wheels for|Running setup\.py|Building editable|Checking if build backend"
+        rb"|Resuming download|Copying |Cloning |Running command git|Resolved |Requirement already"
+        rb"|\xe2\x94\x81|[-\\|/ ]+$|\[notice\])"
+    )
+    outcome = re.compile(rb"^(?:Successfully |Would install |ERROR: )")
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._satisfied = 0
+        self._collected = 0
+        self._names: list[bytes] = []
+
+    def line(self, stream: int, line: bytes) -> None:
+        if line.startswith(b"Requirement already satisfied: "):
+            self._satisfied += 1
+            if b" in " in line and not line.endswith(b")") and len(self._names) < _KEPT:
+                self._names.append(line[31:].partition(b" in ")[0])
+        elif line.startswith(b"Collecting "):
+            self._collected += 1
+        super().line(stream, line)
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces = super().pieces(failed=failed) or []
+        for piece in pieces:
+            if piece.text.startswith(b"Successfully installed "):
+                packages = piece.text.split(b" ")[2:]
+                if len(packages) > 3:
+                    piece.text = b"Successfully installed %d packages: %b" % (
+                        len(packages),
+                        b" ".join(packages),
+                    )
+        if self._satisfied:
+            text = b"%d requirements were already satisfied" % self._satisfied
+            if self._names:
+                text += b": " + b", ".join(self._names[:20])
+                text += b", ..." if len(self._names) > 20 else b""
+            pieces.insert(0, Piece(text, 3, 0, self._satisfied))
+        if self._collected:
+            text = b"%d packages collected" % self._collected
+            pieces.insert(0, Piece(text, 5, 0, self._collected))
+        return pieces
+
+
+class _Npm(_Lines):
+    """npm install: what changed, vulnerabilities and errors; deprecations by name."""
+
+    noise = re.compile(
+        rb"\s*(?:npm (?:http|timing|sill|verb|info)\b|run `npm fund`|.*looking for funding"
+        rb"|npm notice|[\xe2\xa0][\x80-\xbf]|[-\\|/ ]+$)"
+    )
+    outcome = re.compile(
+        rb"^(?:added|removed|changed|up to date|audited)\b|\bvulnerabilit"
+        rb"|^npm (?:error|ERR!) (?:code|\d{3}|missing|notarget)"
+    )
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._deprecated: dict[bytes, None] = {}
+        self._deprecations = 0
+
+    def line(self, stream: int, line: bytes) -> None:
+        found = re.match(rb"npm (?:warn|WARN) deprecated (\S+?):? ", line)
+        if found is None:
+            super().line(stream, line)
+            return
+        self._deprecations += 1
+        if len(self._deprecated) < _KEPT:
+            self._deprecated[found[1].rstrip(b":")] = None
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces = super().pieces(failed=failed) or []
+        if self._deprecations:
+            text = b"npm warn deprecated (%d): %b" % (
+                self._deprecations,
+                b" ".join(list(self._deprecated)[:60]),
+            )
+            at = next((i for i, piece in enumerate(pieces) if piece.stream), len(pieces))
+            pieces.insert(at, Piece(text, 2, 1, self._deprecations, ("deprecated",)))
+        return pieces
+
+
+class _GitStatus(_Reader):
+    """git status, long or short: state lines whole, changed files by section and kind."""
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._said: list[tuple[int, bytes]] = []
+        # (section, kind) -> paths, in the order of appearance.
+        self._changes: dict[tuple[bytes, bytes], list[bytes]] = {}
+        self._counts: dict[tuple[bytes, bytes], int] = {}
+        self._section = b""
+        self._hints = 0
+        self._order: list[bytes] = []
+
+    def line(self, stream: int, line: bytes) -> None:
+        short = re.match(rb"([ MTADRCU?!]{2}) (?=\S)", line)
+        if stream == 0 and short and line[:2].strip():
+            self._change((b"", short[1]), line[3:])
+        elif stream == 0 and line.startswith(b"\t"):
+            kind, colon, path = line[1:].partition(b":")
+            if colon and path.startswith(b" ") and path.strip():
+                self._change((self._section, kind), path.strip())
+            else:
+                self._change((self._section, b""), line[1:])
+        elif stream == 0 and line.startswith(b"  ("):
+            self._hints += 1
+        elif stream == 0 and line.endswith(b":"):
+            self._section = line
+        elif len(self._said) < _KEPT:
+            self._said.append((stream, line))
+
+    def _change(self, key: tuple[bytes, bytes], path: bytes) -> None:
+        self._counts[key] = self._counts.get(key, 0) + 1
+        paths = self._changes.setdefault(key, [])
+        if len(paths) < 20_000:
+            paths.append(path)
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        del failed
+        pieces = [Piece(line, 0, stream) for stream, line in self._said]
+        at = len(pieces)
+        if self._said and self._said[-1][0] == 0 and len(self._said) > 1:
+            at -= 1  # "nothing added to commit": git's last word stays the last
+        added: list[Piece] = []
+        section = None
+        sections = {key[0] for key in self._changes}
+        for rank, (key, paths) in enumerate(self._changes.items()):
+            if key[0] != section and key[0]:
+                section = key[0]
+                total = sum(count for other, count in self._counts.items() if other[0] == section)
+                added.append(Piece(b"%b (%d)" % (section, total), 0, 0, 1))
+            label = key[1].strip()
+            start = b"  " if sections != {b""} else b""
+            if label:
+                start += label + b" (%d): " % self._counts[key]
+            worth = 1 if b"U" in key[1] or b"both" in key[1] else min(2 + rank, 5)
+            for line in factor(paths):
+                term = (line.term.decode("utf-8", "replace"),)
+                text = start + line.text
+                added.append(Piece(text, min(worth, 3) if line.odd else worth, 0, line.count, term))
+        pieces[at:at] = added
+        if pieces:
+            pieces[0].lines += self._hints
+        return pieces
+
+
+class _GitBranch(_Reader):
+    """git branch: the current one whole, those gone or out of step, the rest factored."""
+
+    _LINE = re.compile(rb"([*+ ]) (\(.*?\)|\S+)(?:\s+([0-9a-f]{7,40}))?(.*)$")
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._names: list[bytes] = []
+        self._kept: list[Piece] = []
+        self._count = 0
+        self._other: list[Piece] = []
+
+    def line(self, stream: int, line: bytes) -> None:
+        match = self._LINE.match(line) if stream == 0 else None
+        if match is None:
+            if len(self._other) < _KEPT:
+                self._other.append(Piece(line, 0, stream))
+            return
+        self._count += 1
+        bracket = re.search(rb"\[[^\]]*: [^\]]*\]", match[4])
+        if match[1] != b" ":
+            self._kept.append(Piece(line, 0))
+        elif bracket and len(self._kept) < _KEPT:
+            text = b"  " + match[2] + b" " + bracket[0]
+            term = (match[2].decode("utf-8", "replace"),)
+            self._kept.append(Piece(text, 3, 0, 1, term))
+        elif len(self._names) < 20_000:
+            self._names.append(match[2])
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        del failed
+        remote = sum(name.startswith(b"remotes/") for name in self._names)
+        text = b"%d branches" % self._count
+        if remote:
+            text += b" (%d remote)" % remote
+        pieces = [Piece(text, 0, 0, 0), *self._kept]
+        for line in factor(self._names):
+            term = (line.term.decode("utf-8", "replace"),)
+            pieces.append(Piece(b"  " + line.text, 2 if line.odd else 5, 0, line.count, term))
+        return pieces + self._other
+
+
+_MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+
+
+class _GitLog(_Reader):
+    """git log: hash, date and subject of the newest commits, the oldest, how many, by whom."""
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._rest = b""
+        self._commits: list[tuple[bytes, int]] = []
+        self._last: tuple[bytes, int] | None = None
+        self._count = 0
+        self._authors: dict[bytes, int] = {}
+        self._complaints: list[Piece] = []
+        self._final = b""
+        self._oneline = "--oneline" in argv
+
+    def feed(self, stream: int, block: bytes) -> None:
+        if stream:
+            for line in block.split(b"\n"):
+                if line.strip() and len(self._complaints) < _KEPT:
+                    self._complaints.append(Piece(line, 0, 1))
+            return
+        if self._oneline:
+            self._feed_lines(block)
+            return
+        text = self._rest + block
+        cut = text.rfind(b"\ncommit ") + 1
+        self._rest = text[cut:][: 1 << 16]
+        if cut:
+            self._take(text[:cut])
+
+    def _feed_lines(self, block: bytes) -> None:
+        lines = block.rstrip(b"\n").split(b"\n")
+        self._count += len(lines)
+        self._commits += [(line, 1) for line in lines[: _KEPT - len(self._commits)]]
+        self._last = (lines[-1], 1)
+
+    def _take(self, text: bytes) -> None:
+        """Read whole commits; beyond the first ones they are counted, but for the last."""
+        for commit in re.split(rb"\n(?=commit )", text):
+            if not commit.startswith(b"commit "):
+                if commit.strip():
+                    self._complaints.append(Piece(commit.strip(), 0))
+                continue
+            self._count += 1
+            fields = _fields(commit)
+            author = fields.get(b"Author", b"").partition(b"<")[0].strip()
+            if author in self._authors or len(self._authors) < 256:
+                self._authors[author] = self._authors.get(author, 0) + 1
+            if len(self._commits) < _KEPT:
+                self._commits.append((_one_line(commit, fields), commit.count(b"\n") + 1))
+            self._final = commit
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        del failed
+        if not self._oneline:
+            self._take(self._rest)
+            if self._count > len(self._commits):
+                text = _one_line(self._final, _fields(self._final))
+                self._last = (text, self._final.count(b"\n") + 1)
+        header = b"%d commits" % self._count
+        self._authors.pop(b"", None)
+        if self._authors:
+            header += b" by " + counted(self._authors, 4)
+        pieces = [Piece(header, 0, 0, 0)]
+        for at, (text, lines) in enumerate(self._commits):
+            word = text.split(b" ", 1)[0].decode("utf-8", "replace")
+            pieces.append(Piece(text, 4 if at < 10 else 5, 0, lines, (word,)))
+        if self._count > len(self._commits) and self._last is not None:
+            pieces.append(Piece(b"... " + self._last[0], 4, 0, self._last[1]))
+        elif len(pieces) > 2:
+            pieces[-1].worth = 4
+        return pieces + self._complaints
+
+
+def _fields(commit: bytes) -> dict[bytes, bytes]:
+    head = commit.partition(b"\n\n")[0].split(b"\n")
+    return {line.partition(b":")[0]: line.partition(b":")[2] for line in head[1:]}
+
+
+def _one_line(commit: bytes, fields: dict[bytes, bytes]) -> bytes:
+    """`1a2b3c4 2026-01-31 subject (refs)` of a commit as git prints it."""
+    head, _, body = commit.partition(b"\n\n")
+    digest, _, refs = head.partition(b"\n")[0][7:].partition(b" ")
+    date = fields.get(b"Date", b"").split()
+    when = b" ".join(date[:1])
+    if len(date) >= 5 and date[1] in _MONTHS:
+        when = b"%b-%02d-%b" % (date[4], _MONTHS.index(date[1]) + 1, date[2].zfill(2))
+    subject = body.lstrip(b"\n").partition(b"\n")[0].strip()
+    return b" ".join(part for part in (digest[:10], when, subject, refs) if part)
+
+
+_READERS: dict[str, type[_Reader]] = {
+    "git status": _GitStatus,
+    "git branch": _GitBranch,
+    "git log": _GitLog,
+    "pip install": _Pip,
+}
+_READERS |= {
+    f"npm {word}": _Npm
+    for word in ("install", "i", "in", "add", "ci", "install-clean", "clean-install")
+}
