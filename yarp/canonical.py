@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 try:
     from _json import encode_basestring as _quote
-    from _json import make_scanner as _make_scanner
-except ImportError:  # another Python's private modules: the public ones, at their price
+except ImportError:  # another Python's private module: the public one, at its price
     from json.encoder import encode_basestring as _quote
-    from json.scanner import make_scanner as _make_scanner
 
 # More nodes than this are worth the import of orjson (27 ms against about 0.4 us a node).
 _SMALL_NODES = 4096
@@ -29,6 +27,7 @@ _EXACT = 2**53 - 1
 # From here on UTF-16 order (RFC 8785) and code point order (Python, orjson) differ.
 _FIRST_MISORDERED = "\ue000"
 _SPACE = " \t\n\r"
+_RAW = "yarpRawJson"
 _HASHLIB_PAYS = 1 << 20
 _LIGHT_SHA256 = "_sha256" if sys.version_info < (3, 12) else "_sha2"
 
@@ -76,11 +75,24 @@ def encode_text(json_text: bytes | str) -> bytes:
     """
     text = json_text if isinstance(json_text, str) else json_text.decode("utf-8")
     try:
-        return encode(parse(text))
+        value = parse(text)
+        if type(value) is not dict or value.keys() != {_RAW}:
+            return encode(value)
+        # The host's own object of that name: kept as text too, so that `raw_text` gives it back.
     except NotCanonical:
-        # A lone surrogate can stand only inside a JSON string, where its escape means the same.
-        kept = text.encode("utf-8", "backslashreplace").decode("utf-8")
-        return encode({"yarpRawJson": kept.strip(_SPACE)})
+        pass
+    # A lone surrogate can stand only inside a JSON string, where its escape means the same.
+    kept = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return encode({_RAW: kept.strip(_SPACE)})
+
+
+def raw_text(data: bytes) -> str | None:
+    """The host's JSON text when `data` is a payload that `encode_text` kept as text, else None."""
+    if not data.startswith(b'{"yarpRawJson":"'):
+        return None
+    value = parse(data.decode("utf-8"))
+    text: str | None = value[_RAW] if value.keys() == {_RAW} else None
+    return text
 
 
 def parse(text: str) -> Any:
@@ -96,6 +108,16 @@ def parse(text: str) -> Any:
         raise ValueError(f"no JSON value at character {stop.value}") from None
     except RecursionError:
         raise NotCanonical("nested too deeply") from None
+    except SystemError:
+        if "json.decoder" in sys.modules:
+            raise
+        # Python 3.11's scanner cannot raise its own error before this module is loaded.
+        __import__("json.decoder")
+        return parse(text)
+    except ValueError as error:
+        if type(error) is ValueError:  # int() itself: more digits than Python will read
+            raise NotCanonical("an integer has too many digits") from None
+        raise
     if text[end:].strip(_SPACE):
         raise ValueError(f"more than one JSON value, at character {end}")
     return value
@@ -132,13 +154,6 @@ def _refuse_constant(name: str) -> Any:
     raise NotCanonical(f"{name} is no JSON number")
 
 
-def _read_integer(digits: str) -> int:
-    try:
-        return int(digits)
-    except ValueError:
-        raise NotCanonical("an integer has too many digits") from None
-
-
 class _ScannerOptions:
     """What the scanner of `_json` asks of its context; `json.JSONDecoder` without its imports."""
 
@@ -146,12 +161,23 @@ class _ScannerOptions:
     object_hook = None
     object_pairs_hook = staticmethod(_unique_pairs)
     parse_float = float
-    parse_int = staticmethod(_read_integer)
+    parse_int = int
     parse_constant = staticmethod(_refuse_constant)
-    memo: dict[str, str] = {}  # noqa: RUF012 - the Python scanner clears it itself
 
 
-_scan: Callable[[str, int], tuple[Any, int]] = _make_scanner(_ScannerOptions)  # type: ignore[arg-type]
+def _new_scanner() -> Any:
+    try:
+        from _json import make_scanner
+    except ImportError:  # another Python's private module: the public one, at its price
+        from json import JSONDecoder
+
+        return JSONDecoder(
+            object_pairs_hook=_unique_pairs, parse_constant=_refuse_constant
+        ).scan_once  # type: ignore[attr-defined]
+    return make_scanner(_ScannerOptions)  # type: ignore[arg-type]
+
+
+_scan = _new_scanner()
 
 
 def _encode_small(value: object) -> bytes:

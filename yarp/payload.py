@@ -86,6 +86,9 @@ def decode(compression: str, byte_length: int, sha256: bytes, body: bytes) -> by
     if compression == "zstd":
         module = zstd()
         try:
+            # A frame names its own size, and zstd would allocate all of a damaged one.
+            if module.frame_content_size(body) not in (-1, byte_length):
+                raise ArchiveCorrupt(f"payload {sha256.hex()} is of another length")
             data = module.ZstdDecompressor().decompress(body, max_output_size=byte_length)
         except module.ZstdError as error:
             raise ArchiveCorrupt(f"payload {sha256.hex()} does not decompress: {error}") from None

@@ -6,6 +6,7 @@ Source: seed 000, SQLite settings; spec "Archive", Database; reference 2.1.
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 from yarp.errors import (
@@ -19,14 +20,35 @@ from yarp.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from sqlite3 import Connection, DatabaseError, Error, IntegrityError, OperationalError
     from sqlite3 import connect as _connect
-else:
-    try:
-        import _sqlite3 as _driver
-    except ImportError:  # another Python's private module: the public one, at its price
-        import sqlite3 as _driver
+    from types import ModuleType
 
+
+def _load_driver() -> ModuleType:
+    """`_sqlite3` without `functools`, of which it takes `lru_cache` for its statement cache.
+
+    `functools` and what that imports would add a fifth to a bare interpreter's start. So the
+    driver meets a stand-in with the same C cache, gone again before anyone else looks.
+    """
+    try:
+        if "functools" in sys.modules:
+            return __import__("_sqlite3")
+        wrapper = __import__("_functools")._lru_cache_wrapper  # noqa: SLF001 - what functools calls
+        stand_in = type(sys)("functools")
+        stand_in.__dict__["lru_cache"] = lambda size: lambda call: wrapper(call, size, False, tuple)
+        sys.modules["functools"] = stand_in
+        try:
+            return __import__("_sqlite3")
+        finally:
+            del sys.modules["functools"]
+    except (ImportError, AttributeError):  # another Python: the public module, at its price
+        return __import__("sqlite3")
+
+
+if not TYPE_CHECKING:
+    _driver = _load_driver()
     Connection = _driver.Connection
     DatabaseError = _driver.DatabaseError
     Error = _driver.Error
@@ -46,8 +68,8 @@ __all__ = [
     "transaction",
 ]
 
-# Result codes of SQLite's C interface; they are part of its file-format-stable API.
-BUSY, LOCKED, READONLY, IOERR, CORRUPT = 5, 6, 8, 10, 11
+# Result codes of SQLite's C interface; they never change.
+ERROR, BUSY, LOCKED, READONLY, IOERR, CORRUPT = 1, 5, 6, 8, 10, 11
 FULL, CANTOPEN, TOOBIG, CONSTRAINT, NOTADB = 13, 14, 18, 19, 26
 PERM, NOMEM, AUTH, PROTOCOL = 3, 7, 23, 15
 
@@ -58,24 +80,36 @@ _SWITCH_PAUSE_S = 0.010
 _MAX_STORED_BYTES = 1_000_000_000
 
 
-def connect(path: str, *, readonly: bool = False, busy_timeout_ms: int = 5000) -> Connection:
+def connect(
+    path: str,
+    *,
+    readonly: bool = False,
+    busy_timeout_ms: int = 5000,
+    inspect: Callable[[Connection], object] | None = None,
+) -> Connection:
     """A connection in autocommit mode, so that every transaction is an explicit one.
 
     A writing connection has the settings of seed 000; a new file gets auto_vacuum before its
     first page, else it would stay 0 for ever. A read-only one changes nothing and works with
-    or without a WAL beside the file. Raises the YarpError of `classify`.
+    or without a WAL beside the file. `inspect` looks at the database before any setting can
+    change it, and raises to refuse it. Raises the YarpError of `classify`.
     """
+    connection = None
     try:
         if readonly:
-            return _connect_readonly(path, busy_timeout_ms)
-        connection = _connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
-        try:
-            _prepare_writer(connection, busy_timeout_ms)
-        except BaseException:
+            connection = _connect_readonly(path, busy_timeout_ms)
+        else:
+            connection = _connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None)
+        if inspect is not None:
+            inspect(connection)
+        if not readonly:
+            _prepare_writer(connection, path, busy_timeout_ms)
+    except BaseException as error:
+        if connection is not None:
             connection.close()
-            raise
-    except Error as error:
-        raise classify(error, path) from error
+        if isinstance(error, Error):
+            raise classify(error, path) from error
+        raise
     return connection
 
 
@@ -98,6 +132,8 @@ def classify(error: Exception, path: str) -> YarpError:
         return ArchiveUnavailable(
             f"{path}: another process kept it locked; try again when it has finished"
         )
+    if found == 0 and "decode" in str(error):  # the driver's own words, which quote the value
+        return ArchiveCorrupt(f"{path}: holds a value of another type than it should")
     if found in (READONLY, CANTOPEN, PERM, AUTH):
         return ArchiveUnavailable(
             f"{path}: cannot be opened for this ({error}); "
@@ -149,26 +185,33 @@ class transaction:  # noqa: N801 - reads as a statement: `with transaction(conne
         self._roll_back()
         if isinstance(error, Error):
             raise classify(error, self._path) from error
+        if isinstance(error, UnicodeEncodeError | OverflowError):
+            raise DataError(
+                f"{self._path}: cannot hold a name that is no Unicode text, or so large a number"
+            ) from error
 
     def _roll_back(self) -> None:
         # A full disk or an I/O error may have rolled back by itself.
         if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            try:
+                self._connection.execute("ROLLBACK")
+            except Error:  # what came before says more; the next open recovers
+                self._connection.close()
 
 
-def _prepare_writer(connection: Connection, busy_timeout_ms: int) -> None:
+def _prepare_writer(connection: Connection, path: str, busy_timeout_ms: int) -> None:
     execute = connection.execute
     if execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         # Switching does not wait: it needs the file to itself, and two processes that open a
         # new file at once would otherwise see each other's lock as an error.
         execute("PRAGMA auto_vacuum = INCREMENTAL")
-        _switch_to_wal(connection, busy_timeout_ms)
+        _switch_to_wal(connection, path, busy_timeout_ms)
     execute("PRAGMA synchronous = FULL")
     execute("PRAGMA foreign_keys = ON")
     execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
 
 
-def _switch_to_wal(connection: Connection, busy_timeout_ms: int) -> None:
+def _switch_to_wal(connection: Connection, path: str, busy_timeout_ms: int) -> None:
     deadline = time.monotonic() + busy_timeout_ms / 1000
     connection.execute(f"PRAGMA busy_timeout = {_SWITCH_TIMEOUT_MS}")
     while True:
@@ -180,7 +223,7 @@ def _switch_to_wal(connection: Connection, busy_timeout_ms: int) -> None:
                 raise
         time.sleep(_SWITCH_PAUSE_S)
     if found != "wal":
-        raise OperationalError("its file system cannot hold a write-ahead log")
+        raise ArchiveUnavailable(f"{path}: its file system cannot hold SQLite's write-ahead log")
     connection.execute(f"PRAGMA busy_timeout = {busy_timeout_ms}")
 
 

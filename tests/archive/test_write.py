@@ -1,11 +1,13 @@
 """The write life of a call on a real archive."""
 
+import os
+
 import pytest
 
 from yarp import payload
 from yarp.archive.read import Reader
 from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
-from yarp.errors import CallConflict, ReferenceUnknown
+from yarp.errors import CallConflict, DataError, ReferenceUnknown, StorageError
 
 SESSION = SessionKey("acme", "bob", "s-1", 1000)
 
@@ -156,3 +158,164 @@ def test_a_wrapped_call_cannot_finish_without_its_streams(archive):
     with pytest.raises(CallConflict):
         archive.finish_call(SESSION, "c-1", result, False, True, 1005)
     assert row(archive).status == "started"
+
+
+def test_a_directory_that_is_no_unicode_is_recorded_readably(archive):
+    given = payload.of_json({})
+    odd = CallFacts(
+        "c-1", "sh", working_directory="/tmp/\udcff", started_at_ms=1, requires_streams=False
+    )
+    archive.begin_call(SESSION, odd, given, given, 1)
+    assert row(archive).working_directory == "/tmp/\\udcff"
+
+
+@pytest.mark.parametrize(("call", "at"), [("\ud800", 1), ("c-1", 2**63)])
+def test_a_name_or_time_that_sqlite_cannot_hold_is_refused(archive, call, at):
+    given = payload.of_json({})
+    with pytest.raises(DataError):
+        archive.begin_call(
+            SESSION,
+            CallFacts(call, "sh", started_at_ms=at, requires_streams=False),
+            given,
+            given,
+            at,
+        )
+    assert counts(archive) == (0, 0, 0, 0)
+
+
+def test_streams_again_are_idempotent_and_other_streams_conflict(archive):
+    begin(archive, streams=True)
+    assert archive.record_streams(SESSION, "c-1", streams(), 1) == archive.record_streams(
+        SESSION, "c-1", streams(), 2
+    )
+    with pytest.raises(CallConflict):
+        archive.record_streams(SESSION, "c-1", streams(b"other\n"), 1)
+    assert counts(archive) == (1, 1, 6, 4)
+
+
+def test_a_text_of_another_completeness_conflicts(archive):
+    begin(archive)
+    text = payload.of(b"some text")
+    for _ in range(2):
+        archive.result_text(SESSION, "c-1", text, "unknown", 1)
+    with pytest.raises(CallConflict):
+        archive.result_text(SESSION, "c-1", text, "complete", 1)
+
+
+def test_a_completeness_of_no_such_word_is_refused_by_the_schema(archive):
+    begin(archive)
+    with pytest.raises(DataError):
+        archive.result_text(SESSION, "c-1", payload.of(b"text"), "perhaps", 1)
+    assert counts(archive) == (1, 1, 2, 1)
+
+
+def test_a_source_output_comes_in_the_transaction_of_its_result_or_not_at_all(archive):
+    begin(archive)
+    result = payload.of_json({"content": []})
+    archive.result_before(SESSION, "c-1", result, None, payload.TEXT, 1)
+    with pytest.raises(CallConflict):
+        archive.result_before(SESSION, "c-1", result, payload.of(b"full"), payload.TEXT, 1)
+    assert counts(archive) == (1, 1, 3, 2)
+
+
+def test_a_finished_call_takes_no_further_snapshot(archive):
+    begin(archive)
+    result = payload.of_json({})
+    archive.finish_call(SESSION, "c-1", result, True, False, 5)
+    before = counts(archive)
+    with pytest.raises(CallConflict, match="finished"):
+        archive.result_text(SESSION, "c-1", payload.of(b"late"), "complete", 6)
+    with pytest.raises(CallConflict, match="finished"):
+        archive.result_before(SESSION, "c-1", result, None, payload.TEXT, 6)
+    with pytest.raises(CallConflict, match="finished"):
+        archive.stage_result(SESSION, "c-1", result, True, 6)
+    assert counts(archive) == before
+
+
+@pytest.mark.parametrize("other", [("result", {"a": 1}), ("is_error", True), ("at", 9)])
+def test_a_finish_again_is_idempotent_and_another_finish_conflicts(archive, other):
+    begin(archive)
+    facts = {"result": {}, "is_error": False, "at": 5}
+    archive.result_before(SESSION, "c-1", payload.of_json({}), None, payload.TEXT, 4)
+
+    def finish(facts, operation):
+        result = payload.of_json(facts["result"])
+        if operation == "finish":
+            archive.finish_call(SESSION, "c-1", result, facts["is_error"], True, facts["at"])
+        else:
+            archive.update_final_result(SESSION, "c-1", result, facts["is_error"], facts["at"])
+
+    for operation in ("finish", "update"):
+        finish(facts, operation)
+    for operation in ("finish", "update"):
+        with pytest.raises(CallConflict):
+            finish(facts | dict([other]), operation)
+
+
+def test_a_staged_result_is_idempotent_and_another_one_conflicts(archive):
+    begin(archive)
+    result = payload.of_json({"a": 1})
+    archive.result_before(SESSION, "c-1", result, None, payload.TEXT, 4)
+    for _ in range(2):
+        archive.stage_result(SESSION, "c-1", result, False, 5)
+    with pytest.raises(CallConflict):
+        archive.stage_result(SESSION, "c-1", payload.of_json({"a": 2}), False, 5)
+    with pytest.raises(CallConflict):
+        archive.stage_result(SESSION, "c-1", result, True, 5)
+    with pytest.raises(CallConflict, match="did execute"):
+        archive.finish_call(SESSION, "c-1", result, False, False, 6)
+
+
+def test_a_result_cannot_be_staged_before_it_was_received(archive):
+    begin(archive)
+    with pytest.raises(CallConflict, match="no result before"):
+        archive.stage_result(SESSION, "c-1", payload.of_json({}), False, 5)
+
+
+def test_a_replaced_payload_stays_while_another_call_needs_it(archive):
+    shared = payload.of_json({"shared": True})
+    for call in ("c-1", "c-2"):
+        begin(archive, call)
+        archive.result_before(SESSION, call, payload.of_json({"raw": call}), None, payload.TEXT, 4)
+        archive.stage_result(SESSION, call, shared, False, 5)
+    archive.update_final_result(SESSION, "c-1", payload.of_json({"own": True}), False, 6)
+    archive.update_final_result(SESSION, "c-2", shared, False, 6)
+    reader = Reader.open(archive.path)
+    assert reader.payload(shared.sha256) == b'{"shared":true}'
+    reader.close()
+
+
+def test_a_session_keeps_its_first_known_start(archive):
+    given = payload.of_json({})
+    for number, start in enumerate((None, 7, 9)):
+        archive.begin_call(
+            SessionKey("acme", "bob", "s", start), facts(f"c-{number}"), given, given, 1
+        )
+    assert archive._connection.execute("SELECT started_at_ms FROM sessions").fetchall() == [(7,)]
+
+
+def test_references_are_unlike_each_other_and_well_formed(archive):
+    references = {begin(archive, f"c-{number}") for number in range(50)}
+    assert len(references) == 50
+    assert all(len(one) == 35 and one.startswith("yr_") for one in references)
+
+
+def test_a_stored_body_over_the_limit_is_refused_and_the_call_stays_started(archive):
+    begin(archive)
+    too_large = payload.Payload(b"\1" * 32, "none", 1_000_000_001, 1_000_000_001, None, os.dup(0))
+    with pytest.raises(StorageError, match="over SQLite's limit"):
+        archive.result_before(SESSION, "c-1", payload.of_json({}), too_large, payload.BINARY, 1)
+    too_large.close()
+    assert counts(archive) == (1, 1, 2, 1)
+    assert row(archive).status == "started"
+
+
+def test_a_spill_file_that_is_too_short_rolls_the_transaction_back(archive, tmp_path):
+    begin(archive)
+    file = payload.private_file(str(tmp_path))
+    os.write(file, b"short")
+    broken = payload.Payload(b"\1" * 32, "none", 500_000, 500_000, None, file)
+    with pytest.raises(StorageError, match="shorter"):
+        archive.result_before(SESSION, "c-1", payload.of_json({}), broken, payload.BINARY, 1)
+    broken.close()
+    assert counts(archive) == (1, 1, 2, 1)

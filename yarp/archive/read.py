@@ -213,7 +213,8 @@ class Reader:
     def payload(self, sha256: bytes) -> bytes:
         """The uncompressed bytes of a payload, verified; ArchiveCorrupt when they are damaged."""
         for compression, byte_length, body in self._rows(
-            "SELECT compression, uncompressed_byte_length, body FROM payloads WHERE sha256 = ?",
+            "SELECT compression, uncompressed_byte_length, CAST(body AS BLOB) "
+            "FROM payloads WHERE sha256 = ?",
             (sha256,),
         ):
             return payloads.decode(compression, byte_length, sha256, body)
@@ -264,6 +265,8 @@ class Reader:
             yield from self._connection.execute(statement, values)
         except sqlite.Error as error:
             raise sqlite.classify(error, self.path) from error
+        except UnicodeEncodeError:
+            return  # no row holds what is no Unicode text
 
 
 def _require_readable(connection: sqlite.Connection, path: str) -> None:

@@ -87,7 +87,12 @@ class CallFacts:
         self.tool_name = tool_name
         self.provider = provider
         self.model = model
-        self.working_directory = working_directory
+        # A directory need not have a Unicode name; the call must be recorded all the same.
+        self.working_directory = (
+            None
+            if working_directory is None
+            else working_directory.encode("utf-8", "backslashreplace").decode("utf-8")
+        )
         self.started_at_ms = started_at_ms
         self.requires_streams = requires_streams
 
@@ -141,13 +146,16 @@ class Archive:
         error elsewhere. Source: seed 000, Filesystem permissions and Migrations.
         """
         _make_private(path, narrow=narrow)
-        connection = sqlite.connect(path)
-        try:
-            if _ready(connection, path):
-                return cls(path, connection)
-        except BaseException:
-            connection.close()
-            raise
+        shape = _Shape(path)
+        connection = sqlite.connect(path, inspect=shape.inspect)
+        if shape.version == 0:
+            try:
+                _create(connection, path)
+            except BaseException:
+                connection.close()
+                raise
+        if not shape.is_old:
+            return cls(path, connection)
         connection.close()
         migrate = "yarp.archive.migrate"
         __import__(migrate)
@@ -559,17 +567,26 @@ def _make_private(path: str, *, narrow: bool) -> None:
         os.close(file)
 
 
-def _ready(connection: sqlite.Connection, path: str) -> bool:
-    """Whether the archive has its present shape; False when it must be migrated first."""
-    try:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            _create(connection, path)
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-        require_version(version, path)
-        return has_present_shape(connection, path)
-    except sqlite.Error as error:
-        raise sqlite.classify(error, path) from error
+class _Shape:
+    """What an archive is found to be before anything in it changes."""
+
+    __slots__ = ("is_old", "path", "version")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.version = 0
+        self.is_old = False
+
+    def inspect(self, connection: sqlite.Connection) -> None:
+        # One snapshot: another process may be making the archive between two looks.
+        connection.execute("BEGIN")
+        self.version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if self.version == 0:
+            _require_empty(connection, self.path)
+        else:
+            require_version(self.version, self.path)
+            self.is_old = not has_present_shape(connection, self.path)
+        connection.execute("COMMIT")
 
 
 def require_version(version: int, path: str) -> None:
@@ -580,10 +597,7 @@ def require_version(version: int, path: str) -> None:
             "update YARP"
         )
     if version != SCHEMA_VERSION:
-        raise ArchiveVersionUnsupported(
-            f"{path}: is no YARP archive (schema version {version}); "
-            "move it away or set archive.path"
-        )
+        raise _foreign(path)
 
 
 def has_present_shape(connection: sqlite.Connection, path: str) -> bool:
@@ -596,7 +610,7 @@ def has_present_shape(connection: sqlite.Connection, path: str) -> bool:
             "SELECT archive_ref, source_completeness FROM tool_calls, snapshots LIMIT 0"
         )
     except sqlite.OperationalError as error:
-        if sqlite.code(error) != 1:  # SQLITE_ERROR: no such table or column
+        if sqlite.code(error) != sqlite.ERROR:  # any but "no such table" or "no such column"
             raise
     else:
         return True
@@ -605,22 +619,30 @@ def has_present_shape(connection: sqlite.Connection, path: str) -> bool:
         for table in ("tool_calls", "snapshots")
         for row in connection.execute(f"PRAGMA table_info({table})")
     }
-    if "tool_calls.requires_streams" not in columns or "snapshots.subject" not in columns:
-        raise ArchiveVersionUnsupported(
-            f"{path}: is a database of another program; move it away or set archive.path"
-        )
+    if not columns >= {"tool_calls.source_call_id", "snapshots.payload_sha256"}:
+        raise _foreign(path)
     return False
+
+
+def _foreign(path: str) -> ArchiveVersionUnsupported:
+    return ArchiveVersionUnsupported(
+        f"{path}: is another program's database; move it away or set archive.path"
+    )
+
+
+def _require_empty(connection: sqlite.Connection, path: str) -> None:
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise _foreign(path)
 
 
 def _create(connection: sqlite.Connection, path: str) -> None:
     with sqlite.transaction(connection, path, "EXCLUSIVE"):
         # Another process may have won between the look and the lock.
-        if connection.execute("PRAGMA user_version").fetchone()[0] != 0:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version != 0:
+            require_version(version, path)
             return
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise ArchiveVersionUnsupported(
-                f"{path}: is a database of another program; move it away or set archive.path"
-            )
+        _require_empty(connection, path)
         # A plain open beside this module: importlib.resources would cost a first call 50 ms.
         with open(_SCHEMA_FILE, encoding="utf-8") as file:
             for statement in file.read().split(";"):
