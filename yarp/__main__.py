@@ -16,7 +16,8 @@ def main(argv: list[str]) -> int:
     """Run the command line `argv` (program name first) and return its exit status."""
     module = _LEAN.get(argv[1]) if len(argv) > 1 else None
     if module is None:
-        module = "yarp.cli.root"
+        # A host's extension starts this one with every session.
+        module = "yarp.ingest.server" if argv[1:3] == ["archive", "ingest"] else "yarp.cli.root"
     __import__(module)
     status: int = sys.modules[module].main(argv)
     return status

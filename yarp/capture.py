@@ -1,0 +1,426 @@
+"""The life of a call: plan, begin, result, stage, finish.
+
+Whoever hears a host's events (ingest, `yarp hook`) tells them to a `Capture`, which joins the
+archive, the reduction engine and the hooks of plugins. Every method is one transaction at
+most and may be repeated. Source: seed 000, "Write lifecycle"; spec "Archive".
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from yarp import paths, payload
+from yarp.archive.read import Reader
+from yarp.archive.write import Archive
+from yarp.errors import ConfigError, PluginError, ReferenceUnknown, StorageError
+from yarp.reduce.rules.match import select
+from yarp.shell.quoting import is_recovery, quote
+from yarp.shell.words import simple_argv
+from yarp.types import CallEnded, CallStarted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from yarp.archive.read import CallRow, Source
+    from yarp.archive.write import CallFacts, SessionKey
+    from yarp.cache import Compiled
+    from yarp.payload import Payload
+
+_READ_BYTES = 1 << 20
+
+
+class Plan:
+    """What shall happen to a call before it runs.
+
+    `input` is the input to run instead, or None to leave it alone; `recovery` says that the
+    result is an answer of YARP's own and must not be shortened; `requires_streams` that
+    `yarp run` will commit the streams.
+    """
+
+    __slots__ = ("input", "recovery", "requires_streams")
+
+    def __init__(
+        self, rewritten: dict[str, object] | None, *, recovery: bool, requires_streams: bool
+    ) -> None:
+        self.input = rewritten
+        self.recovery = recovery
+        self.requires_streams = requires_streams
+
+
+class Shortened:
+    """A shorter text for the model, and where the whole lies.
+
+    `source` is the archived source that holds what was left out; with `result_text` the
+    caller must commit that text before it shows this one.
+    """
+
+    __slots__ = ("content", "source")
+
+    def __init__(self, content: str, source: str) -> None:
+        self.content = content
+        self.source = source
+
+
+class Capture:
+    """The calls of one host, as its events tell them."""
+
+    def __init__(self, compiled: Compiled, program: tuple[str, ...]) -> None:
+        """`program` is the argv that starts this very `yarp`, for wrapped commands."""
+        self._compiled = compiled
+        self.settings = compiled.settings
+        self._program = program
+        self._path = paths.archive_file(compiled.settings.archive_path)
+        self._archive: Archive | None = None
+        self._reader: Reader | None = None
+
+    # -- before the tool runs ---------------------------------------------------------------
+
+    def plan(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        tool_name: str,
+        tool_input: object,
+        working_directory: str | None,
+    ) -> Plan:
+        """Decide about a call; commits nothing. An error here blocks the call."""
+        host = self._host(session)
+        key = host["shell_tools"].get(tool_name)
+        if key is None or not isinstance(tool_input, dict):
+            return Plan(None, recovery=False, requires_streams=False)
+        text = tool_input.get(key)
+        if not isinstance(text, str) or not text.strip():
+            return Plan(None, recovery=False, requires_streams=False)
+        rewritten: str | None = None
+        if self._compiled.callbacks.get("yarp_rewrite_input"):
+            from yarp import plugins
+
+            rewritten = plugins.rewrite_input(
+                CallStarted(
+                    session.source_session_id,
+                    source_call_id,
+                    tool_name,
+                    tool_input,
+                    agent=session.agent,
+                    account=session.account,
+                    working_directory=working_directory,
+                )
+            )
+        command = text if rewritten is None else rewritten
+        if is_recovery(command):
+            wrapped = None
+            recovery = True
+        else:
+            wrapped = self._wrap(command, session, source_call_id, host["shell"])
+            recovery = False
+        final = command if wrapped is None else wrapped
+        return Plan(
+            None if final == text else {**tool_input, key: final},
+            recovery=recovery,
+            requires_streams=wrapped is not None and self.settings.archive_enabled,
+        )
+
+    def _wrap(
+        self, command: str, session: SessionKey, source_call_id: str, shell: str | None
+    ) -> str | None:
+        """The same command below `yarp run`, or None when no rule would shorten its output."""
+        if shell is None or not self.settings.pruning_enabled:
+            return None
+        argv = simple_argv(command)
+        if argv is None or select(argv, self._compiled.rules) is None:
+            return None
+        words = [*self._program, "run"]
+        if self.settings.archive_enabled:
+            words += [
+                "--archive-agent", session.agent,
+                "--archive-account", session.account,
+                "--archive-session", session.source_session_id,
+                "--archive-call", source_call_id,
+            ]  # fmt: skip
+        words += ["--shell-program", shell, "--shell", command]
+        return " ".join(map(quote, words))
+
+    def begin(
+        self, session: SessionKey, call: CallFacts, before: bytes, after: bytes, captured_at_ms: int
+    ) -> str:
+        """Commit a call and both its inputs; its archive reference. The tool may run after this."""
+        self._host(session)  # a host whose plugin is gone must not run unwatched
+        whole = payload.of(before)
+        changed = whole if after == before else payload.of(after)
+        reference = self._writer().begin_call(session, call, whole, changed, captured_at_ms)
+        if self._compiled.callbacks.get("yarp_call_started"):
+            from yarp import plugins
+
+            plugins.call_started(
+                CallStarted(
+                    session.source_session_id,
+                    call.source_call_id,
+                    call.tool_name,
+                    _parsed(before),
+                    agent=session.agent,
+                    account=session.account,
+                    provider=call.provider,
+                    model=call.model,
+                    working_directory=call.working_directory,
+                    started_at_ms=call.started_at_ms,
+                    archive_ref=reference,
+                )
+            )
+        return reference
+
+    # -- after the tool ran -----------------------------------------------------------------
+
+    def result_before(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        result: bytes,
+        full_output_path: str | None,
+        captured_at_ms: int,
+    ) -> None:
+        """Commit the result as the host gave it, and the file that holds its whole output.
+
+        The path counts only for the host's own shell tool.
+        """
+        archive = self._writer()
+        output: Payload | None = None
+        media_type = payload.BINARY
+        if full_output_path is not None and self._is_shell_call(session, source_call_id):
+            output, media_type = self._read_whole(full_output_path)
+        archive.result_before(
+            session, source_call_id, payload.of(result), output, media_type, captured_at_ms
+        )
+
+    def result_text(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        text: str,
+        completeness: str,
+        captured_at_ms: int,
+    ) -> str:
+        """Commit the text that the host would have shown; the call's archive reference."""
+        whole = payload.of(_utf8(text))
+        return self._writer().result_text(
+            session, source_call_id, whole, completeness, captured_at_ms
+        )
+
+    def stage(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        result: bytes,
+        captured_at_ms: int,
+        *,
+        is_error: bool,
+    ) -> None:
+        """Commit the provisional result; the call stays started."""
+        self._writer().stage_result(
+            session, source_call_id, payload.of(result), is_error, captured_at_ms
+        )
+
+    def update_final(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        result: bytes,
+        finished_at_ms: int,
+        *,
+        is_error: bool,
+    ) -> None:
+        """Commit the final result in place of the provisional one, and finish the call."""
+        self._writer().update_final_result(
+            session, source_call_id, payload.of(result), is_error, finished_at_ms
+        )
+        self._finished(session, source_call_id, result)
+
+    def finish(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        result: bytes,
+        finished_at_ms: int,
+        *,
+        is_error: bool,
+        require_pre_result: bool,
+    ) -> None:
+        """Finish a call that has no provisional result (a tool that never ran, above all)."""
+        self._writer().finish_call(
+            session,
+            source_call_id,
+            payload.of(result),
+            is_error,
+            require_pre_result,
+            finished_at_ms,
+        )
+        self._finished(session, source_call_id, result)
+
+    def _finished(self, session: SessionKey, source_call_id: str, result: bytes) -> None:
+        if not self._compiled.callbacks.get("yarp_call_finished"):
+            return
+        from yarp import plugins
+
+        row = self._row(session, source_call_id)
+        before = self._archived().snapshot(row.call_id, "result", "before")
+        whole = result if before is None else self._archived().payload(before.sha256)
+        plugins.call_finished(
+            CallEnded(
+                session.source_session_id,
+                source_call_id,
+                _parsed(whole),
+                bool(row.is_error),
+                agent=session.agent,
+                account=session.account,
+                executed=None if row.executed is None else bool(row.executed),
+                finished_at_ms=row.finished_at_ms,
+                archive_ref=row.archive_ref,
+            )
+        )
+
+    # -- the short answer -------------------------------------------------------------------
+
+    def reduce(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        command: str,
+        text: str,
+        completeness: str,
+        *,
+        is_error: bool,
+        exit_code: int | None,
+    ) -> Shortened | None:
+        """A summary of a result that was not wrapped, or None to show it as it is.
+
+        Reads the committed `source_output` where there is one, else `text`.
+        """
+        if not (self.settings.archive_enabled and self.settings.pruning_enabled):
+            return None
+        argv = simple_argv(command)
+        selection = None if argv is None else select(argv, self._compiled.rules)
+        if selection is None:
+            return None
+        from yarp.reduce.engine import Recovery, Reduction, Status
+
+        row = self._row(session, source_call_id)
+        whole = self._source_output(row)
+        source = "result_text" if whole is None else "source_output"
+        reduction = Reduction(selection, self.settings)
+        if whole is None:
+            reduction.feed(0, _utf8(text))
+        else:
+            completeness = "complete"
+            descriptor = self._archived().payload_file(whole.sha256, os.path.dirname(self._path))
+            try:
+                while chunk := os.read(descriptor, _READ_BYTES):
+                    reduction.feed(0, chunk)
+            finally:
+                os.close(descriptor)
+        success = not is_error if exit_code is None else exit_code == 0
+        summary = reduction.finish(
+            Status(exit_code, success), Recovery(row.archive_ref, completeness, (source, source))
+        )
+        return Shortened(summary.stdout.decode(), source) if summary.changed else None
+
+    def cap(
+        self,
+        session: SessionKey,
+        source_call_id: str,
+        text: str,
+        source: str | None,
+        completeness: str,
+    ) -> Shortened | None:
+        """`text` within `output.cap_bytes`, or None when it fits (or nothing could be got back)."""
+        budget = self.settings.output_cap_bytes
+        if not self.settings.archive_enabled or budget == 0 or len(_utf8(text)) <= budget:
+            return None
+        from yarp.reduce.cap import cap
+
+        named = source or "result_text"
+        reference = self._row(session, source_call_id).archive_ref
+        return Shortened(cap(text, budget, reference, named, completeness), named)
+
+    # -- the archive ------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave a checkpointed archive behind."""
+        if self._reader is not None:
+            self._reader.close()
+        if self._archive is not None:
+            self._archive.close()
+
+    def _writer(self) -> Archive:
+        if not self.settings.archive_enabled:
+            raise ConfigError("the archive is switched off (archive.enabled = false)")
+        if self._archive is None:
+            narrow = os.path.dirname(self._path) == paths.data_dir()
+            self._archive = Archive.open(self._path, narrow=narrow)
+        return self._archive
+
+    def _archived(self) -> Reader:
+        if self._reader is None:
+            self._reader = Reader.open(self._path)
+        return self._reader
+
+    def _host(self, session: SessionKey) -> dict[str, Any]:
+        """The compiled declaration of the session's host."""
+        host = self._compiled.hosts.get(session.agent)
+        if host is None:
+            raise PluginError(
+                f"no working plugin serves the host {session.agent!r}; see: yarp plugins"
+            )
+        return host
+
+    def _row(self, session: SessionKey, source_call_id: str) -> CallRow:
+        row = self._archived().find(
+            session.agent, session.account, session.source_session_id, source_call_id
+        )
+        if row is None:
+            raise ReferenceUnknown(f"call {source_call_id!r} of this session is not in the archive")
+        return row
+
+    def _source_output(self, row: CallRow) -> Source | None:
+        found = self._archived().snapshot(row.call_id, "source_output", "before")
+        return found if found is not None and found.media_type != payload.BINARY else None
+
+    def _is_shell_call(self, session: SessionKey, source_call_id: str) -> bool:
+        return self._row(session, source_call_id).tool_name in self._host(session)["shell_tools"]
+
+    def _read_whole(self, path: str) -> tuple[Payload, str]:
+        """The bytes of a regular file that did not change size meanwhile, and their media type."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise StorageError(
+                f"the host's full output cannot be read: {error.strerror}"
+            ) from error
+        try:
+            before = os.fstat(descriptor)
+            if not stat.S_ISREG(before.st_mode):
+                raise StorageError("the host's full output is not a regular file")
+            writer = payload.PayloadWriter(os.path.dirname(self._path))
+            while chunk := os.read(descriptor, _READ_BYTES):
+                writer.write(chunk)
+            whole = writer.finish()
+            if not before.st_size == os.fstat(descriptor).st_size == whole.byte_length:
+                raise StorageError("the host's full output changed while it was read")
+        finally:
+            os.close(descriptor)
+        return whole, payload.TEXT if writer.is_text else payload.BINARY
+
+
+def _utf8(text: str) -> bytes:
+    """A host's text as UTF-8; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _parsed(canonical: bytes) -> object:
+    import orjson
+
+    value: object = orjson.loads(canonical)
+    return value
