@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import signal
@@ -31,9 +32,8 @@ def install_acme(directory):
 class Peer:
     """Speaks frames to a real `yarp archive ingest`."""
 
-    session = {"agent": HOST, "account": "someone", "sourceSessionId": "s1", "startedAtMs": 1}
-
     def __init__(self, environment):
+        self.session = {"agent": HOST, "account": "someone", "sourceSessionId": "s1"}
         self.environment = environment
         self.process = None
         self.sent = 0
@@ -102,10 +102,8 @@ class Peer:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
 
 
 @pytest.fixture
