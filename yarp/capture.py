@@ -189,9 +189,13 @@ class Capture:
         media_type = payload.BINARY
         if full_output_path is not None and self._is_shell_call(session, source_call_id):
             output, media_type = self._read_whole(full_output_path)
-        archive.result_before(
-            session, source_call_id, payload.of(result), output, media_type, captured_at_ms
-        )
+        try:
+            archive.result_before(
+                session, source_call_id, payload.of(result), output, media_type, captured_at_ms
+            )
+        finally:
+            if output is not None:
+                output.close()
 
     def result_text(
         self,
@@ -366,7 +370,7 @@ class Capture:
 
     def _host(self, session: SessionKey) -> dict[str, Any]:
         """The compiled declaration of the session's host."""
-        host = self._compiled.hosts.get(session.agent)
+        host: dict[str, Any] | None = self._compiled.hosts.get(session.agent)
         if host is None:
             raise PluginError(
                 f"no working plugin serves the host {session.agent!r}; see: yarp plugins"
@@ -401,14 +405,19 @@ class Capture:
             if not stat.S_ISREG(before.st_mode):
                 raise StorageError("the host's full output is not a regular file")
             writer = payload.PayloadWriter(os.path.dirname(self._path))
-            while chunk := os.read(descriptor, _READ_BYTES):
-                writer.write(chunk)
-            whole = writer.finish()
+            try:
+                while chunk := os.read(descriptor, _READ_BYTES):
+                    writer.write(chunk)
+                whole = writer.finish()
+            except BaseException:
+                writer.abandon()
+                raise
             if not before.st_size == os.fstat(descriptor).st_size == whole.byte_length:
+                whole.close()
                 raise StorageError("the host's full output changed while it was read")
         finally:
             os.close(descriptor)
-        return whole, payload.TEXT if writer.is_text else payload.BINARY
+        return whole, writer.media_type
 
 
 def _utf8(text: str) -> bytes:

@@ -194,11 +194,11 @@ def _begin_call(capture: Capture, session: SessionKey, request: Request) -> dict
     facts = CallFacts(
         _text(call["sourceCallId"]),
         _text(call["toolName"]),
-        _optional_text(call["provider"]),
-        _optional_text(call["model"]),
-        _optional_text(call["workingDirectory"]),
-        _int(call["startedAtMs"]),
-        bool(call["requiresStreams"]),
+        provider=_optional_text(call["provider"]),
+        model=_optional_text(call["model"]),
+        working_directory=_optional_text(call["workingDirectory"]),
+        started_at_ms=_int(call["startedAtMs"]),
+        requires_streams=bool(call["requiresStreams"]),
     )
     before, after = _bytes(fields["inputBefore"]), _bytes(fields["inputAfter"])
     return {

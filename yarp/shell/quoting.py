@@ -37,10 +37,10 @@ def split(text: str) -> list[str] | None:
             word.append(text[position:closing])
             position = closing + 1
         elif character == '"':
-            closing = _double_quoted(text, position, word)
-            if closing is None:
+            after = _double_quoted(text, position, word)
+            if after is None:
                 return None
-            position = closing
+            position = after
         elif character == "\\":
             if position == end or text[position] == "\n":
                 return None
