@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from yarp import paths, payload
 from yarp.archive.read import Reader
@@ -21,8 +22,6 @@ from yarp.types import CallEnded, CallStarted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from yarp.archive.read import CallRow, Source
     from yarp.archive.write import CallFacts, SessionKey
     from yarp.cache import Compiled
@@ -86,7 +85,7 @@ class Capture:
         working_directory: str | None,
     ) -> Plan:
         """Decide about a call; commits nothing. An error here blocks the call."""
-        host = self._host(session)
+        host = self._compiled.host(session.agent)
         key = host["shell_tools"].get(tool_name)
         if key is None or not isinstance(tool_input, dict):
             return Plan(None, recovery=False, requires_streams=False)
@@ -97,7 +96,7 @@ class Capture:
         if self._compiled.callbacks.get("yarp_rewrite_input"):
             from yarp import plugins
 
-            rewritten = plugins.rewrite_input(
+            rewritten = plugins.for_call(self._compiled, "yarp_rewrite_input").rewrite_input(
                 CallStarted(
                     session.source_session_id,
                     source_call_id,
@@ -146,14 +145,13 @@ class Capture:
         self, session: SessionKey, call: CallFacts, before: bytes, after: bytes, captured_at_ms: int
     ) -> str:
         """Commit a call and both its inputs; its archive reference. The tool may run after this."""
-        self._host(session)  # a host whose plugin is gone must not run unwatched
+        self._compiled.host(session.agent)  # a host whose plugin is gone must not run unwatched
         whole = payload.of(before)
         changed = whole if after == before else payload.of(after)
         reference = self._writer().begin_call(session, call, whole, changed, captured_at_ms)
         if self._compiled.callbacks.get("yarp_call_started"):
-            from yarp import plugins
-
-            plugins.call_started(
+            self._tell(
+                "yarp_call_started",
                 CallStarted(
                     session.source_session_id,
                     call.source_call_id,
@@ -166,7 +164,7 @@ class Capture:
                     working_directory=call.working_directory,
                     started_at_ms=call.started_at_ms,
                     archive_ref=reference,
-                )
+                ),
             )
         return reference
 
@@ -264,12 +262,11 @@ class Capture:
     def _finished(self, session: SessionKey, source_call_id: str, result: bytes) -> None:
         if not self._compiled.callbacks.get("yarp_call_finished"):
             return
-        from yarp import plugins
-
         row = self._row(session, source_call_id)
         before = self._archived().snapshot(row.call_id, "result", "before")
         whole = result if before is None else self._archived().payload(before.sha256)
-        plugins.call_finished(
+        self._tell(
+            "yarp_call_finished",
             CallEnded(
                 session.source_session_id,
                 source_call_id,
@@ -280,8 +277,23 @@ class Capture:
                 executed=None if row.executed is None else bool(row.executed),
                 finished_at_ms=row.finished_at_ms,
                 archive_ref=row.archive_ref,
-            )
+            ),
         )
+
+    def _tell(self, hook: str, call: CallStarted | CallEnded) -> None:
+        """Tell plugins of what is committed; their faults are reported and change nothing."""
+        from yarp import plugins
+
+        try:
+            asked = plugins.for_call(self._compiled, hook)
+            if isinstance(call, CallStarted):
+                problems = asked.call_started(call)
+            else:
+                problems = asked.call_finished(call)
+        except PluginError as error:
+            problems = [str(error)]
+        for problem in problems:
+            sys.stderr.write(f"yarp: {problem}\n")
 
     # -- the short answer -------------------------------------------------------------------
 
@@ -368,15 +380,6 @@ class Capture:
             self._reader = Reader.open(self._path)
         return self._reader
 
-    def _host(self, session: SessionKey) -> dict[str, Any]:
-        """The compiled declaration of the session's host."""
-        host: dict[str, Any] | None = self._compiled.hosts.get(session.agent)
-        if host is None:
-            raise PluginError(
-                f"no working plugin serves the host {session.agent!r}; see: yarp plugins"
-            )
-        return host
-
     def _row(self, session: SessionKey, source_call_id: str) -> CallRow:
         row = self._archived().find(
             session.agent, session.account, session.source_session_id, source_call_id
@@ -390,7 +393,10 @@ class Capture:
         return found if found is not None and found.media_type != payload.BINARY else None
 
     def _is_shell_call(self, session: SessionKey, source_call_id: str) -> bool:
-        return self._row(session, source_call_id).tool_name in self._host(session)["shell_tools"]
+        return (
+            self._row(session, source_call_id).tool_name
+            in self._compiled.host(session.agent)["shell_tools"]
+        )
 
     def _read_whole(self, path: str) -> tuple[Payload, str]:
         """The bytes of a regular file that did not change size meanwhile, and their media type."""
