@@ -1,0 +1,156 @@
+"""What runs once per tool call loads nothing heavy; checked in fresh processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+FORBIDDEN = {
+    "argparse",
+    "attr",
+    "attrs",
+    "cattrs",
+    "click",
+    "collections",
+    "contextlib",
+    "dataclasses",
+    "enum",
+    "functools",
+    "hashlib",
+    "importlib.metadata",
+    "importlib.resources",
+    "inspect",
+    "json",
+    "logging",
+    "orjson",
+    "pathlib",
+    "pluggy",
+    "re",
+    "re2",
+    "rfc8785",
+    "rich",
+    "rich_click",
+    "shutil",
+    "signal",
+    "sqlite3",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "tomllib",
+    "tomlkit",
+    "tree_sitter",
+    "typing",
+    "zstandard",
+}
+HOT = [
+    "yarp.argv",
+    "yarp.cache",
+    "yarp.canonical",
+    "yarp.capture",
+    "yarp.errors",
+    "yarp.paths",
+    "yarp.payload",
+    "yarp.plugin",
+    "yarp.runner",
+    "yarp.settings",
+    "yarp.sqlite",
+    "yarp.types",
+    "yarp.archive.read",
+    "yarp.archive.write",
+    "yarp.cli.recover",
+    "yarp.ingest.frames",
+    "yarp.ingest.server",
+    "yarp.reduce.engine",
+    "yarp.reduce.rules.match",
+    "yarp.shell.words",
+    "yarp.spool.stream",
+]
+HOT += [
+    f"yarp.{folder}.{path.stem}"
+    for folder in ("reduce/families", "recover")
+    for path in sorted((ROOT / "yarp" / folder).glob("*.py"))
+    if path.stem != "__init__"
+]
+HOT = [name.replace("/", ".") for name in HOT]
+
+
+def loaded(code, **variables):
+    """The modules that `code` adds to what a bare interpreter has loaded."""
+    script = (
+        "import sys; before = set(sys.modules)\n"
+        f"{code}\n"
+        "added = sorted(set(sys.modules) - before)\n"
+        "import json; print(json.dumps(added))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("module", HOT)
+def test_a_module_of_the_hot_lane_loads_nothing_heavy(module):
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        pytest.skip(f"{module} is not part of this version")
+    assert loaded(f"import {module}") & FORBIDDEN == set()
+
+
+def test_reading_the_cache_loads_nothing_heavy(yarp_home):
+    loaded("from yarp import cache; cache.load()")
+    added = loaded("from yarp import cache; cache.load().rules")
+    assert added & FORBIDDEN == set()
+    assert "yarp.compile" not in added
+
+
+def test_the_door_and_a_host_that_uses_all_of_it_load_nothing_heavy():
+    assert loaded("from yarp.plugin import *") & FORBIDDEN == set()
+
+
+def test_the_guard_sees_a_heavy_module():
+    assert "re" in loaded("from yarp import plugins") & FORBIDDEN
+
+
+def imported(*words):
+    """The modules that a whole process imports, from the interpreter's own account."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-X", "importtime", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rsplit("|", 1)[1].strip() for line in lines}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "--", "true"),
+        ("search", "yr_00000000000000000000000000000000", "x"),
+        ("calls",),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_whole_hot_command_loads_nothing_heavy(yarp_home, command):
+    script = str(ROOT / "yarp" / "bin" / "yarp")
+    imported(script, *command)  # the first one compiles the cache and makes the archive
+    added = imported(script, *command) - imported("-c", "pass")
+    assert "yarp.__main__" in added
+    assert added & FORBIDDEN == set()
