@@ -3,52 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
 
+from yarp.testing.light import HEAVY, loaded_by
+
 ROOT = pathlib.Path(__file__).parents[1]
-FORBIDDEN = {
-    "argparse",
-    "attr",
-    "attrs",
-    "cattrs",
-    "click",
-    "collections",
-    "contextlib",
-    "dataclasses",
-    "enum",
-    "functools",
-    "hashlib",
-    "importlib.metadata",
-    "importlib.resources",
-    "inspect",
-    "json",
-    "logging",
-    "orjson",
-    "pathlib",
-    "pluggy",
-    "re",
-    "re2",
-    "rfc8785",
-    "rich",
-    "rich_click",
-    "shutil",
-    "signal",
-    "sqlite3",
-    "subprocess",
-    "tempfile",
-    "threading",
-    "tomllib",
-    "tomlkit",
-    "tree_sitter",
-    "typing",
-    "zstandard",
-}
 HOT = [
     "yarp.argv",
     "yarp.cache",
@@ -78,25 +41,6 @@ FAMILIES = [path.stem for path in sorted(ROOT.glob("yarp/reduce/families/[a-z]*.
 OF_RE = {"collections", "enum", "functools", "re"}
 
 
-def loaded(code, **variables):
-    """The modules that `code` adds to what a bare interpreter has loaded."""
-    script = (
-        "import sys; before = set(sys.modules)\n"
-        f"{code}\n"
-        "added = sorted(set(sys.modules) - before)\n"
-        "import json; print(json.dumps(added))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", script],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd="/",
-    )
-    return set(json.loads(done.stdout.splitlines()[-1]))
-
-
 def exists(module):
     try:
         return importlib.util.find_spec(module) is not None
@@ -108,27 +52,27 @@ def exists(module):
 def test_a_module_of_the_hot_lane_loads_nothing_heavy(module):
     if not exists(module):
         pytest.skip(f"{module} is not part of this version")
-    assert loaded(f"import {module}") & FORBIDDEN == set()
+    assert loaded_by(f"import {module}") & HEAVY == set()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_loads_patterns_at_most(family):
-    assert loaded(f"import yarp.reduce.families.{family}") & FORBIDDEN <= OF_RE
+    assert loaded_by(f"import yarp.reduce.families.{family}") & HEAVY <= OF_RE
 
 
 def test_reading_the_cache_loads_nothing_heavy(yarp_home):
-    loaded("from yarp import cache; cache.load()")
-    added = loaded("from yarp import cache; cache.load().rules")
-    assert added & FORBIDDEN == set()
+    loaded_by("from yarp import cache; cache.load()")
+    added = loaded_by("from yarp import cache; cache.load().rules")
+    assert added & HEAVY == set()
     assert "yarp.compile" not in added
 
 
 def test_the_door_and_a_host_that_uses_all_of_it_load_nothing_heavy():
-    assert loaded("from yarp.plugin import *") & FORBIDDEN == set()
+    assert loaded_by("from yarp.plugin import *") & HEAVY == set()
 
 
 def test_the_guard_sees_a_heavy_module():
-    assert "re" in loaded("from yarp import plugins") & FORBIDDEN
+    assert "re" in loaded_by("from yarp import plugins") & HEAVY
 
 
 def imported(*words):
@@ -162,4 +106,4 @@ def test_a_whole_hot_command_loads_nothing_heavy(yarp_home, module, command):
     imported(script, *command)  # the first one compiles the cache and makes the archive
     added = imported(script, *command) - imported("-c", "pass")
     assert module in added
-    assert added & FORBIDDEN == set()
+    assert added & HEAVY == set()

@@ -14,6 +14,9 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Before the suites are imported: their assertions are shown in full.
+pytest.register_assert_rewrite("yarp.testing.host")
+
 _VARIABLES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
 

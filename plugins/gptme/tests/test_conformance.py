@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from yarp.testing.host import HostSuite
+
+
+class TestGptme(HostSuite):
+    plugin = "gptme"

@@ -1,0 +1,200 @@
+"""The host suite, held against a host that is right and against one fault each."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+ACME = """
+import os
+from yarp.plugin import CallEnded, CallStarted, Health, Host, hookimpl
+
+def decode(event):
+    match event.get("kind"):
+        case "begin":
+            return CallStarted(event["chat"], event["id"], event["tool"], event["args"])
+        case "end":
+            return CallEnded(event["chat"], event["id"], event["out"], event["failed"])
+    return None
+
+def reply(event, decision):
+    return None if decision.blocked is None else {"deny": decision.blocked}
+
+def _config():
+    return os.path.join(os.environ["HOME"], ".acme")
+
+def install(scope, dry_run, directory):
+    if not dry_run:
+        with open(_config(), "w") as file:
+            file.write("yarp")
+    return [f"wrote {_config()}"]
+
+def uninstall(scope, dry_run, directory):
+    if os.path.exists(_config()):
+        os.unlink(_config())
+        return [f"removed {_config()}"]
+    return []
+
+def health(directory):
+    return Health(installed=True, hooked_in=os.path.exists(_config()))
+
+@hookimpl
+def yarp_host():
+    return Host("NAME", shell_tools={"sh"}, decode=decode, reply=reply, install=install,
+        uninstall=uninstall, health=health, withholds=["It says nothing of streams."])
+"""
+
+# name: what is changed in the host, and the tests that must see it
+FAULTS = {
+    "right": ([], set()),
+    "heavy": (
+        [("import os", "import os, subprocess")],
+        {"test_importing_it_stays_light"},
+    ),
+    "misnamed": (
+        [('Host("NAME"', 'Host("other"')],
+        {"test_the_plugin_loads_and_its_hooks_fit"},
+    ),
+    "lostid": (
+        [('CallEnded(event["chat"], event["id"]', 'CallEnded(event["chat"], "?"')],
+        {"test_an_exchange_is_one_start_and_one_end_of_one_call"},
+    ),
+    "raising": (
+        [("    return None\n\ndef reply", "    raise KeyError('kind')\n\ndef reply")],
+        {"test_an_event_it_does_not_know_is_declined"},
+    ),
+    "endless": (
+        [('case "end":', 'case "finish":')],
+        {"test_an_exchange_is_one_start_and_one_end_of_one_call"},
+    ),
+    "meddling": (
+        [('    match event.get("kind"):', '    event["seen"] = 1\n    match event.get("kind"):')],
+        {"test_decoding_is_repeatable_and_leaves_the_event_alone"},
+    ),
+    "talkative": (
+        [("return None if decision.blocked is None else", "return")],
+        {"test_replies_are_json_and_nothing_is_said_without_a_decision"},
+    ),
+    "misspelt": (
+        [("def yarp_host()", "def yarp_hosts()")],
+        {"test_the_plugin_loads_and_its_hooks_fit"},
+    ),
+    "unmarked": (
+        [("@hookimpl\n", "")],
+        {"test_the_plugin_loads_and_its_hooks_fit"},
+    ),
+    "wetrun": (
+        [("    if not dry_run:", "    if True:")],
+        {"test_a_dry_run_says_what_it_would_do_and_changes_nothing"},
+    ),
+    "growing": (
+        [('open(_config(), "w")', 'open(_config(), "a")')],
+        {"test_installing_twice_is_installing_once"},
+    ),
+    "sticky": (
+        [("        os.unlink(_config())\n", "")],
+        {"test_installing_twice_is_installing_once"},
+    ),
+    "boasting": (
+        [("hooked_in=os.path.exists(_config())", "hooked_in=True")],
+        {"test_health_answers_in_an_empty_home"},
+    ),
+    "curt": (
+        [("It says nothing of streams.", "streams")],
+        {"test_what_it_withholds_is_said_in_sentences"},
+    ),
+    "hidden": (
+        [("decode=decode", "decode=lambda event: decode(event)")],
+        {"test_the_plugin_loads_and_its_hooks_fit"},
+    ),
+}
+SUITE = """
+import pytest
+from yarp.testing.host import HostSuite
+
+class Exchange(HostSuite):
+    __test__ = False
+
+    @pytest.fixture
+    def exchange(self):
+        return [
+            {"kind": "begin", "chat": "c", "id": "1", "tool": "sh", "args": {"command": "ls"}},
+            {"kind": "end", "chat": "c", "id": "1", "out": "a", "failed": False},
+        ]
+"""
+
+
+def run_suites(folder, text):
+    (folder / "test_suites.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rA", "-q", "--tb=line", "-p", "no:cacheprovider"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = {}
+    for outcome, case, test in re.findall(
+        r"^(PASSED|FAILED|ERROR|SKIPPED).*?::(\w+)::(\w+)", done.stdout, re.MULTILINE
+    ):
+        found.setdefault(case, {}).setdefault(outcome, set()).add(test)
+    return found, done.stdout
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """What the suite says of each host, from one run over all of them."""
+    from yarp.testing.plugin import PluginSite
+
+    folder = tmp_path_factory.mktemp("suites")
+    site = PluginSite(tmp_path_factory.mktemp("site"))
+    text = SUITE
+    for name, (changes, _) in FAULTS.items():
+        code = ACME
+        for before, after in changes:
+            assert before in code, name
+            code = code.replace(before, after)
+        site.install(name, code.replace("NAME", name))
+        text += f"\nclass Test{name}(Exchange):\n    __test__ = True\n    plugin = {name!r}\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(site.path))
+        return run_suites(folder, text)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_suite_sees_the_fault_and_passes_the_host_that_is_right(verdicts, name):
+    found, output = verdicts
+    outcomes = found.get(f"Test{name}")
+    assert outcomes, output
+    failed = outcomes.get("FAILED", set()) | outcomes.get("ERROR", set())
+    expected = FAULTS[name][1]
+    assert (failed >= expected) if expected else (failed == set()), output
+    if not expected:
+        assert set(outcomes) == {"PASSED"}, output
+
+
+def test_a_host_that_declares_little_is_skipped_by_name(plugin_site, tmp_path):
+    plugin_site.install(
+        "acme",
+        "from yarp.plugin import Host, hookimpl\n@hookimpl\ndef yarp_host(): return Host('acme')\n",
+    )
+    text = SUITE + "\nclass TestAcme(Exchange):\n    __test__ = True\n    plugin = 'acme'\n"
+    found, output = run_suites(tmp_path, text)
+    assert "FAILED" not in found["TestAcme"]
+    assert "acme declares no decode" in output
+    assert "acme declares no install" in output
+
+
+def test_a_newcomer_is_told_what_to_give(plugin_site, tmp_path):
+    plugin_site.install("acme", ACME.replace("NAME", "acme"))
+    text = (
+        "from yarp.testing.host import HostSuite\n"
+        "class TestAcme(HostSuite):\n    plugin = 'acme'\n"
+        "class TestOther(HostSuite):\n    plugin = 'other'\n"
+    )
+    _, output = run_suites(tmp_path, text)
+    assert "give a fixture `exchange`" in output
+    assert "no installed distribution has an entry point other in group yarp" in output
