@@ -1,0 +1,94 @@
+"""Signals reach the command and what it started."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+PYTHON = sys.executable
+# Says that it is ready, and for each signal which one came; ends with 40 + its number.
+TRAPS = (
+    "import os, signal, sys, time\n"
+    "def on(number, frame):\n"
+    "    os.write(1, b'got %d\\n' % number); os._exit(40 + number)\n"
+    "for number in (1, 2, 3, 10, 12, 15): signal.signal(number, on)\n"
+    "os.write(1, b'ready\\n')\n"
+    "while True: time.sleep(60)\n"
+)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 10, 12, 15])
+def test_a_signal_reaches_the_command_which_decides_the_status(yarp, number):
+    child = yarp.start("--", PYTHON, "-c", TRAPS)
+    assert child.stdout.readline() == b"ready\n"
+    child.send_signal(number)
+    out, err = child.communicate(timeout=30)
+    assert (out, err) == (b"got %d\n" % number, b"")
+    assert child.returncode == 40 + number
+    assert yarp.call()["status"] == "finished"
+
+
+def test_a_signal_reaches_the_commands_children_too(yarp):
+    yarp.script("traps", f"#!{PYTHON}\n{TRAPS}")
+    child = yarp.start("--", "sh", "-c", "trap : TERM; traps; echo end $?")
+    assert child.stdout.readline() == b"ready\n"
+    child.terminate()
+    assert child.communicate(timeout=30)[0] == b"got 15\nend 55\n"
+
+
+def test_a_second_interrupt_kills(yarp):
+    code = (
+        "import os, signal, time\n"
+        "signal.signal(2, lambda *_: os.write(1, b'not yet\\n'))\n"
+        "os.write(1, b'ready\\n')\n"
+        "while True: time.sleep(60)\n"
+    )
+    child = yarp.start("--", PYTHON, "-c", code)
+    assert child.stdout.readline() == b"ready\n"
+    child.send_signal(signal.SIGINT)
+    assert child.stdout.readline() == b"not yet\n"
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+    assert child.returncode == 128 + signal.SIGKILL
+    assert yarp.receipt()["signal"] == signal.SIGKILL
+
+
+def test_a_signal_that_our_caller_ignores_stays_ignored(yarp):
+    child = yarp.start(
+        "--", "sh", "-c", "kill -HUP $$; echo alive",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )  # fmt: skip
+    assert child.communicate(timeout=30)[0] == b"alive\n"
+    assert child.returncode == 0
+
+
+def test_the_command_inherits_no_blocked_signals(yarp):
+    done = yarp.run("--", "grep", "^SigBlk", "/proc/self/status")
+    assert int(done.stdout.split()[1], 16) == 0
+
+
+def test_without_a_terminal_the_command_has_a_process_group_of_its_own(yarp):
+    done = yarp.run("--", PYTHON, "-c", "import os; print(os.getpid() == os.getpgrp())")
+    assert done.stdout == b"True\n"
+
+
+def test_a_reader_that_is_stuck_does_not_keep_a_run_that_was_told_to_end(yarp):
+    reading, writing = os.pipe()
+    child = yarp.start("--", "sh", "-c", "echo begun >&2; head -c 300000 /dev/zero", stdout=writing)
+    os.close(writing)
+    assert child.stderr.readline() == b"begun\n"
+    child.terminate()
+    child.communicate(timeout=30)
+    os.close(reading)
+    assert child.returncode == 128 + signal.SIGTERM
+
+
+def test_a_signal_sent_twice_does_not_cost_the_record(yarp):
+    child = yarp.start("--", PYTHON, "-c", TRAPS)
+    assert child.stdout.readline() == b"ready\n"
+    for _ in range(5):
+        child.terminate()
+    out, _ = child.communicate(timeout=30)
+    assert (out, child.returncode) == (b"got 15\n", 55)
+    assert yarp.call()["status"] == "finished"

@@ -1,0 +1,322 @@
+"""`yarp run`: the command as it is, its call in the archive, the short answer where there is one.
+
+Whatever fails here, the command runs, its exact bytes go out on their own streams, its status
+is kept and the reason stands on stderr. Source: spec "Archive", `yarp run`; seed 000, Write
+lifecycle and Failure behavior.
+"""
+
+from __future__ import annotations
+
+import _signal
+import os
+import sys
+
+from yarp import argv as words
+from yarp import cache, payload
+from yarp.errors import UsageError, YarpError
+from yarp.record import NAMES, Receipt, Record, streams_of
+from yarp.spool.stream import Child, Ending, NotStarted, open_standard_streams, write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.archive.write import Streams
+    from yarp.argv import RunOptions
+    from yarp.cache import Compiled
+    from yarp.payload import Payload, PayloadWriter
+    from yarp.reduce.engine import Reduction, Summary
+    from yarp.reduce.rules.match import Selection
+    from yarp.spool.hold import Hold
+
+_STDOUT, _STDERR = 0, 1
+_READER_GONE = 128 + _signal.SIGPIPE
+_IO_ERROR = 74
+
+
+def main(argv: list[str]) -> int:
+    """Run `argv` (yarp, run, words); returns only for --help and wrong words.
+
+    Otherwise the process ends here with the command's status: what an interpreter does on its
+    way out costs a third of a short run, and every byte is written and committed already.
+    """
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    try:
+        options = words.parse_run(argv[2:])
+    except UsageError as error:
+        _say(str(error))
+        return error.exit_code
+    if options.help:
+        sys.stdout.write(words.HELP)
+        return 0
+    closed = open_standard_streams()
+    os._exit(_Run(options, closed).status())
+
+
+class _Run:
+    """One command, from its words to its status.
+
+    It is piped, unless it has the terminal, or nothing of it is kept or shortened. A piped one
+    is live, shown as it comes, or held until it is known what to show.
+    """
+
+    def __init__(self, options: RunOptions, closed: list[int]) -> None:
+        self._options = options
+        self._closed = closed
+        self._outlet = _Outlet()
+        self._problems: dict[str, None] = {}
+        self._compiled: Compiled | None = None
+        self._asked = False
+        self._selection: Selection | None = None
+        self._piped = options.host is not None
+        self._record: Record | None = None
+        self._writers: tuple[PayloadWriter, ...] = ()
+        self._reduction: Reduction | None = None
+        self._hold: Hold | None = None
+        self._observed = [0, 0]
+
+    def status(self) -> int:
+        """Run the command to its end; its status."""
+        hosted = self._options.host is not None
+        child: Child | None = None
+        status = 0
+        try:
+            # A host has committed the call: its command need not wait for us.
+            if hosted:
+                child = self._start()
+                self._prepare()
+            else:
+                self._prepare()
+                child = self._start()
+        except NotStarted as error:
+            _say(str(error))
+            status = error.status
+            if hosted:
+                self._prepare()
+        self._open_spools()
+        if child is None:
+            receipt = Receipt(status, None, "unavailable", "not-started")
+            self._conclude(receipt)
+        elif self._piped:
+            ending = child.read(self._take)
+            status = child.wait()
+            self._conclude(_receipt(status, child.signal, ending))
+        else:
+            status = child.wait()
+            self._commit(Receipt(status, child.signal, "disabled", "terminal"), None)
+        for problem in self._problems:
+            _say(problem)
+        return self._outlet.status(status)
+
+    # -- before the command and while it starts -----------------------------------------------
+
+    def _prepare(self) -> None:
+        """Decide how the command gets its streams, and begin its call; on a fault it is raw."""
+        options = self._options
+        try:
+            compiled = self._compiled = cache.load()
+            archived = compiled.settings.archive_enabled
+            if options.host is None:
+                terminal = options.tty or (os.isatty(1) and self._selected() is None)
+                self._piped = not terminal and (archived or self._selected() is not None)
+            if archived:
+                self._record = Record(compiled, options, requires_streams=self._piped)
+        except Exception as error:  # noqa: BLE001 - the command runs whatever is wrong with YARP
+            _say(_reason(error))
+            self._compiled = None
+            self._piped = options.host is not None
+
+    def _start(self) -> Child:
+        return Child(self._options.argv, piped=self._piped, closed=self._closed)
+
+    def _selected(self) -> Selection | None:
+        """The rule for this command, if there is one."""
+        compiled = self._compiled
+        if self._asked or compiled is None:
+            return self._selection
+        self._asked = True
+        argv: list[str] | None = self._options.argv
+        if not compiled.settings.pruning_enabled or self._options.tty:
+            return None
+        if self._options.text is not None:
+            from yarp.shell.words import simple_argv
+
+            argv = simple_argv(self._options.text)
+        if argv is not None:
+            from yarp.reduce.rules.match import select
+
+            self._selection = select(argv, compiled.rules)
+        return self._selection
+
+    def _open_spools(self) -> None:
+        """Make ready to keep both streams and, for a selected command, to reduce them."""
+        if not self._piped or self._compiled is None:
+            return
+        directory = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - spools are unlinked at once
+        if self._record is not None:
+            directory = self._record.directory
+            self._writers = (payload.PayloadWriter(directory), payload.PayloadWriter(directory))
+        try:
+            selection = self._selected()
+            if selection is not None:
+                from yarp.reduce.engine import Reduction
+                from yarp.spool.hold import Hold
+
+                self._reduction = Reduction(selection, self._compiled.settings)
+                self._hold = Hold(directory)
+        except Exception as error:  # noqa: BLE001 - it is shown as it comes
+            self._problem(error)
+
+    # -- while it runs ------------------------------------------------------------------------
+
+    def _take(self, stream: int, chunk: bytes) -> bool:
+        """Keep a chunk, and show it unless it may be shortened. False: its reader went away."""
+        self._observed[stream] += len(chunk)
+        try:
+            if self._writers:
+                self._writers[stream].write(chunk)
+            if self._hold is not None:
+                self._hold.keep(stream, chunk)
+        except Exception as error:  # noqa: BLE001 - exact bytes from here on
+            self._stop_keeping(error)
+        if self._hold is None:
+            return self._outlet.show(stream, chunk)
+        if self._reduction is not None:
+            try:
+                self._reduction.feed(stream, chunk)
+            except Exception as error:  # noqa: BLE001 - the exact bytes are held
+                self._problem(error)
+                self._reduction = None
+        return True
+
+    def _stop_keeping(self, error: Exception) -> None:
+        """Show what was held back; the call stays `started`."""
+        self._problem(error)
+        self._writers = ()
+        self._record = None
+        self._reduction = None
+        self._show_held()
+
+    def _show_held(self) -> None:
+        hold, self._hold = self._hold, None
+        if hold is None:
+            return
+        try:
+            hold.show(self._outlet.show)
+        except (YarpError, OSError) as error:
+            self._problem(error)
+        hold.close()
+
+    # -- after it -----------------------------------------------------------------------------
+
+    def _conclude(self, receipt: Receipt) -> None:
+        """Commit the call and show what was held back, shortened or not."""
+        before = self._finish_spools()
+        summary = self._summary(receipt)
+        receipt.observed = [*self._observed]
+        receipt.shown = [*(self._observed if self._hold else self._outlet.shown)]
+        if summary is not None:
+            receipt.shortened = True
+            receipt.shown = [len(summary.stdout), len(summary.stderr)]
+        if before is not None and not self._commit(receipt, streams_of(before, summary)):
+            summary = None
+        if summary is None:
+            self._show_held()
+        else:
+            self._outlet.show(_STDOUT, summary.stdout)
+            self._outlet.show(_STDERR, summary.stderr)
+
+    def _finish_spools(self) -> list[tuple[Payload, str]] | None:
+        """The payloads of both streams; None when they are not kept."""
+        if not self._writers:
+            return None
+        try:
+            return [(writer.finish(), writer.media_type) for writer in self._writers]
+        except Exception as error:  # noqa: BLE001 - exact bytes go out instead
+            self._stop_keeping(error)
+            return None
+
+    def _summary(self, receipt: Receipt) -> Summary | None:
+        """The short answer; None: show the exact bytes."""
+        if self._reduction is None:
+            return None
+        from yarp.reduce.engine import Recovery, Status
+
+        completeness = "complete" if receipt.capture == "complete" else "incomplete"
+        try:
+            reference = None if self._record is None else self._record.reference()
+            summary = self._reduction.finish(
+                Status(receipt.status, receipt.status == 0),
+                Recovery(reference, completeness, NAMES),
+            )
+        except Exception as error:  # noqa: BLE001 - exact bytes go out instead
+            self._problem(error)
+            return None
+        return summary if summary.changed else None
+
+    def _commit(self, receipt: Receipt, streams: Streams | None) -> bool:
+        """Whether the archive has it all; True too when nothing is archived."""
+        if self._record is None:
+            return True
+        try:
+            self._record.finish(receipt, streams)
+        except Exception as error:  # noqa: BLE001 - exact bytes go out instead
+            self._problem(error)
+            return False
+        return True
+
+    def _problem(self, error: Exception) -> None:
+        self._problems[_reason(error)] = None
+
+
+class _Outlet:
+    """Our own stdout and stderr, and what became of their readers."""
+
+    __slots__ = ("_failed", "_gone", "shown")
+
+    def __init__(self) -> None:
+        self._gone = False
+        self._failed = [False, False]
+        self.shown = [0, 0]
+
+    def show(self, stream: int, data: bytes) -> bool:
+        """Write to our stdout (0) or stderr (1); False once its reader went away."""
+        if self._failed[stream]:
+            return True
+        try:
+            write_all(stream + 1, data)
+        except BrokenPipeError:
+            self._gone = self._gone or stream == _STDOUT
+            return False
+        except OSError as error:
+            self._failed[stream] = True
+            _say(f"{NAMES[stream]}: {error.strerror}")
+            return True
+        self.shown[stream] += len(data)
+        return True
+
+    def status(self, status: int) -> int:
+        """The status to end with, given the command's."""
+        if self._gone:
+            return _READER_GONE
+        return _IO_ERROR if status == 0 and any(self._failed) else status
+
+
+def _receipt(status: int, signal: int | None, ending: Ending) -> Receipt:
+    if all(ending.ended):
+        return Receipt(status, signal, "complete", None)
+    return Receipt(
+        status, signal, "partial", "drain-timeout" if ending.held_open else "reader-closed"
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, (YarpError, OSError)):
+        return str(error)
+    return f"a fault of YARP ({type(error).__name__}); the command is not affected"
+
+
+def _say(text: str) -> None:
+    try:
+        write_all(2, f"yarp: {text}\n".encode("utf-8", "surrogateescape"))
+    except OSError:
+        return  # nobody reads it
