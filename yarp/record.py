@@ -14,8 +14,6 @@ from yarp.errors import ReferenceUnknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from yarp.argv import RunOptions
     from yarp.cache import Compiled
     from yarp.payload import Payload
@@ -42,7 +40,11 @@ class Receipt:
     def result(self) -> dict[str, object]:
         """The call's result, as JSON."""
         streams = {
-            name: {"observed": self.observed[n], "accepted": self.observed[n], "shown": self.shown[n]}
+            name: {
+                "observed": self.observed[n],
+                "accepted": self.observed[n],
+                "shown": self.shown[n],
+            }
             for n, name in enumerate(NAMES)
         }
         receipt = {
@@ -58,23 +60,50 @@ class Receipt:
 
 
 class Record:
-    """The call in the archive: begun here before the command starts, or by a host."""
+    """The call in the archive: begun here before the command starts, or by a host.
 
-    __slots__ = ("_archive", "_call_id", "_callbacks", "_hosted", "_path", "_reference", "_session")
+    Making one commits the begin, where there is no host to have done it.
+    """
+
+    __slots__ = (
+        "_archive",
+        "_call_id",
+        "_compiled",
+        "_facts",
+        "_hosted",
+        "_input",
+        "_path",
+        "_reference",
+        "_result",
+        "_session",
+    )
 
     def __init__(self, compiled: Compiled, options: RunOptions, *, requires_streams: bool) -> None:
+        self._compiled = compiled
         self._path = paths.archive_file(compiled.settings.archive_path)
         self._hosted = options.host is not None
-        self._callbacks = compiled.callbacks
-        self._reference: str | None = None
         self._archive: Archive | None = None
+        self._reference: str | None = None
+        self._result: tuple[dict[str, object], int, int] | None = None
         if options.host is not None:
             agent, account, source_session_id, self._call_id = options.host
             self._session = SessionKey(agent, account, source_session_id)
             return
         self._session = SessionKey("yarp", _account(), _session_id())
         self._call_id = os.urandom(16).hex()
-        self._begin(options, requires_streams=requires_streams)
+        self._input: dict[str, object] = (
+            {"argv": options.argv} if options.text is None else {"command": options.text}
+        )
+        now = _now_ms()
+        self._facts = CallFacts(
+            self._call_id,
+            "run",
+            working_directory=_directory(),
+            started_at_ms=now,
+            requires_streams=requires_streams,
+        )
+        body = _json_payload(self._input)
+        self._reference = self._open().begin_call(self._session, self._facts, body, body, now)
 
     @property
     def directory(self) -> str:
@@ -106,66 +135,38 @@ class Record:
         body = payload.of_json(result)
         is_error = receipt.status != 0
         self._open().finish_run(self._session, self._call_id, streams, body, body, is_error, now)
-        if self._callbacks.get("yarp_call_finished"):
-            self._tell(self._tell_finished, result, receipt.status, now)
+        self._result = result, receipt.status, now
 
-    def _begin(self, options: RunOptions, *, requires_streams: bool) -> None:
-        given: dict[str, object] = (
-            {"argv": options.argv} if options.text is None else {"command": options.text}
-        )
-        try:
-            directory: str | None = os.getcwd()
-        except OSError:  # somebody removed it
-            directory = None
-        now = _now_ms()
-        facts = CallFacts(
-            self._call_id,
-            "run",
-            working_directory=directory,
-            started_at_ms=now,
-            requires_streams=requires_streams,
-        )
-        body = _json_payload(given)
-        self._reference = self._open().begin_call(self._session, facts, body, body, now)
-        if self._callbacks.get("yarp_call_started"):
-            self._tell(self._tell_started, given, facts)
-
-    def _open(self) -> Archive:
-        if self._archive is None:
-            narrow = os.path.dirname(self._path) == paths.data_dir()
-            self._archive = Archive.open(self._path, narrow=narrow)
-        return self._archive
-
-    @staticmethod
-    def _tell(tell: Callable[..., None], *facts: object) -> None:
-        try:
-            tell(*facts)
-        except Exception as error:  # noqa: BLE001 - it is committed; plugins change nothing about it
-            _say(_reason(error))
-
-    def _tell_started(self, given: object, facts: CallFacts) -> None:
+    def tell_started(self) -> list[str]:
+        """Tell plugins of the begin that was committed here; what went wrong in them."""
+        if self._hosted or not self._compiled.callbacks.get("yarp_call_started"):
+            return []
         from yarp import plugins
         from yarp.types import CallStarted
 
-        plugins.call_started(
+        return plugins.for_call(self._compiled, "yarp_call_started").call_started(
             CallStarted(
                 self._session.source_session_id,
                 self._call_id,
-                facts.tool_name,
-                given,
+                self._facts.tool_name,
+                self._input,
                 agent=self._session.agent,
                 account=self._session.account,
-                working_directory=facts.working_directory,
-                started_at_ms=facts.started_at_ms,
+                working_directory=self._facts.working_directory,
+                started_at_ms=self._facts.started_at_ms,
                 archive_ref=self._reference,
             )
         )
 
-    def _tell_finished(self, result: object, status: int, now: int) -> None:
+    def tell_finished(self) -> list[str]:
+        """Tell plugins of the finish that was committed here; what went wrong in them."""
+        if self._result is None or not self._compiled.callbacks.get("yarp_call_finished"):
+            return []
         from yarp import plugins
         from yarp.types import CallEnded
 
-        plugins.call_finished(
+        result, status, now = self._result
+        return plugins.for_call(self._compiled, "yarp_call_finished").call_finished(
             CallEnded(
                 self._session.source_session_id,
                 self._call_id,
@@ -179,6 +180,12 @@ class Record:
                 archive_ref=self._reference,
             )
         )
+
+    def _open(self) -> Archive:
+        if self._archive is None:
+            narrow = os.path.dirname(self._path) == paths.data_dir()
+            self._archive = Archive.open(self._path, narrow=narrow)
+        return self._archive
 
 
 def streams_of(before: list[tuple[Payload, str]], summary: Summary | None) -> Streams:
@@ -197,6 +204,13 @@ def _json_payload(value: object) -> Payload:
         import json
 
         return payload.of(canonical.encode_text(json.dumps(value)))
+
+
+def _directory() -> str | None:
+    try:
+        return os.getcwd()
+    except OSError:  # somebody removed it
+        return None
 
 
 def _account() -> str:

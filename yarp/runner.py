@@ -19,6 +19,8 @@ from yarp.spool.stream import Child, Ending, NotStarted, open_standard_streams, 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from yarp.archive.write import Streams
     from yarp.argv import RunOptions
     from yarp.cache import Compiled
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from yarp.spool.hold import Hold
 
 _STDOUT, _STDERR = 0, 1
-_READER_GONE = 128 + _signal.SIGPIPE
+_READER_GONE = 141  # 128 + SIGPIPE
 _IO_ERROR = 74
 
 
@@ -103,6 +105,8 @@ class _Run:
         else:
             status = child.wait()
             self._commit(Receipt(status, child.signal, "disabled", "terminal"), None)
+        if self._record is not None:
+            self._tell(self._record.tell_finished)
         for problem in self._problems:
             _say(problem)
         return self._outlet.status(status)
@@ -120,6 +124,7 @@ class _Run:
                 self._piped = not terminal and (archived or self._selected() is not None)
             if archived:
                 self._record = Record(compiled, options, requires_streams=self._piped)
+                self._tell(self._record.tell_started)
         except Exception as error:  # noqa: BLE001 - the command runs whatever is wrong with YARP
             _say(_reason(error))
             self._compiled = None
@@ -263,6 +268,13 @@ class _Run:
             self._problem(error)
             return False
         return True
+
+    def _tell(self, tell: Callable[[], list[str]]) -> None:
+        """Tell plugins what is committed; their faults are reported and change nothing."""
+        try:
+            self._problems.update(dict.fromkeys(tell()))
+        except Exception as error:  # noqa: BLE001 - any fault of theirs
+            self._problem(error)
 
     def _problem(self, error: Exception) -> None:
         self._problems[_reason(error)] = None

@@ -53,10 +53,10 @@ class Yarp:
         return [PROGRAM, "run", *words]
 
     def run(self, *words, **options):
-        given = {"env": self.env, "capture_output": True, "timeout": 60, "check": False}
+        given = {"env": self.env, "capture_output": True, "timeout": 60}
         if "input" not in options:
             given["stdin"] = subprocess.DEVNULL
-        return subprocess.run(self.command(*words), **{**given, **options})
+        return subprocess.run(self.command(*words), check=False, **{**given, **options})
 
     def start(self, *words, **options):
         given = {"env": self.env, "stdin": subprocess.DEVNULL, "stdout": -1, "stderr": -1}

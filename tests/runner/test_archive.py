@@ -9,6 +9,7 @@ import pytest
 
 PYTHON = sys.executable
 
+
 def test_the_call_is_committed_before_the_command_starts(yarp):
     code = (
         "import sqlite3, sys\n"

@@ -22,7 +22,11 @@ CASES = {
 
 def emit(path, stream=1):
     """A command that writes the file to a stream."""
-    return [PYTHON, "-c", f"import os,sys,shutil;shutil.copyfileobj(open({path!r},'rb'),os.fdopen({stream},'wb'))"]
+    return [
+        PYTHON,
+        "-c",
+        f"import os,sys,shutil;shutil.copyfileobj(open({path!r},'rb'),os.fdopen({stream},'wb'))",
+    ]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -135,7 +139,9 @@ def test_a_directory_that_was_removed_does_not_stop_the_run(yarp, tmp_path):
 
 def test_a_full_device_as_standard_output_is_said(yarp):
     with open("/dev/full", "wb") as full:
-        done = yarp.run("--", "echo", "x", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        done = yarp.run(
+            "--", "echo", "x", capture_output=False, stdout=full, stderr=subprocess.PIPE
+        )
     assert done.returncode == 74
     assert done.stderr == b"yarp: stdout: No space left on device\n"
     assert yarp.snapshots(yarp.call())["stdout", "before"][1] == b"x\n"
@@ -152,8 +158,7 @@ def test_a_stream_of_one_gib_takes_little_memory(yarp):
     source = os.path.join(yarp.root, "source")
     block = line * (1 + (1 << 20) // len(line))
     with open(source, "wb") as file:
-        for _ in range(1024):
-            file.write(block[: 1 << 20])
+        file.writelines(block[: 1 << 20] for _ in range(1024))
     done = subprocess.run(
         [PYTHON, "-c", code, *yarp.command("--", "cat", source)],
         env=yarp.env, capture_output=True, check=True,

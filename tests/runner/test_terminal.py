@@ -53,7 +53,9 @@ class Terminal:
 
 
 def test_an_unselected_command_gets_the_terminal_itself(yarp):
-    code = "import os; print([os.isatty(fd) for fd in (0, 1, 2)], os.ttyname(1)); raise SystemExit(4)"
+    code = (
+        "import os; print([os.isatty(fd) for fd in (0, 1, 2)], os.ttyname(1)); raise SystemExit(4)"
+    )
     terminal = Terminal(yarp.command("--", PYTHON, "-c", code), yarp.env)
     assert terminal.end() == 4
     assert b"[True, True, True] /dev/pts/" in terminal.seen

@@ -69,11 +69,19 @@ class Child:
     `from_terminal` signals have reached it there already.
     """
 
-    __slots__ = ("_interrupts", "_lock", "_mask", "_piped", "_reaped", "_shared", "pid", "pipes", "signal")
+    __slots__ = (
+        "_interrupts",
+        "_lock",
+        "_mask",
+        "_piped",
+        "_reaped",
+        "_shared",
+        "pid",
+        "pipes",
+        "signal",
+    )
 
-    def __init__(
-        self, argv: Sequence[str], *, piped: bool, closed: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, argv: Sequence[str], *, piped: bool, closed: Sequence[int] = ()) -> None:
         """`closed` are the standard descriptors that the caller was started without."""
         self._piped = piped
         # One that has our terminal must be in its foreground, wherever stdin comes from.
@@ -216,6 +224,7 @@ class Child:
                 os.killpg(self.pid, number)
         except OSError:
             pass  # it is gone
+
 
 class _Drain:
     """The time after the child's exit in which its pipes are still read."""
