@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from yarp.testing.host import HostSuite
+
+
+class TestPi(HostSuite):
+    plugin = "pi"
