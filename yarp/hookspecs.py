@@ -1,4 +1,4 @@
-"""The contract between YARP and its plugins: every hook, in five families.
+"""The contract between YARP and its plugins: every hook, in four families, and the commands.
 
 Prefer declarations: a hook that returns `Host`, `RulePack`, `Reducer`, `Redactor`,
 `Importer` or `TraceReader` is asked once, when the cache is compiled, and the core sorts what
@@ -104,7 +104,7 @@ def yarp_rule_packs() -> list[RulePack] | None:
     Called once, when the cache is compiled; the packs' files are checked like the core's own.
     None or an empty list: no packs. All packs are merged, whatever the order; two packs that
     claim the same command in different ways disable each other, and `yarp plugins` says so.
-    An exception marks the plugin as failed; its packs are left out.
+    An exception is reported, and leaves its packs out.
 
     :return: the packs.
     """
@@ -118,7 +118,7 @@ def yarp_reducers() -> list[Reducer] | None:
     Called once, when the cache is compiled; `Reducer.make` is imported for the calls that it
     serves. None or an empty list: no reducers. Reducers are asked by band (EXACT, FAMILY,
     FALLBACK), plugin order, then name, and the first that does not decline wins; a command
-    without a rule meets none. An exception here marks the plugin as failed; one inside a
+    without a rule meets none. An exception here is reported, and leaves them out; one inside a
     reducer makes the output go out exactly, and is reported on stderr.
 
     :return: the reducers.
