@@ -143,7 +143,7 @@ def test_every_example_in_the_reference_is_python_that_names_its_hook():
 def test_every_docstring_says_when_what_none_means_and_what_an_exception_does(hook):
     doc = inspect.getdoc(getattr(hookspecs, hook))
     assert re.search(r"Called (once|after|when)", doc)
-    assert re.search(r"None|Answers are ignored", doc)
+    assert re.search(r"None|Answers\s+are\s+ignored", doc)
     assert "xception" in doc or "error" in doc
 
 
@@ -164,9 +164,7 @@ def test_the_version_stands_once():
 
 def test_discovery_imports_nothing(site):
     site.install("acme", "raise SystemExit('imported')")
-    assert [(one.name, one.module) for one in discover([str(site.path)])] == [
-        ("acme", "yarp_acme")
-    ]
+    assert [(one.name, one.module) for one in discover([str(site.path)])] == [("acme", "yarp_acme")]
 
 
 def test_a_distribution_found_twice_counts_once_where_python_imports_it(site, tmp_path):
@@ -242,7 +240,6 @@ def test_yarp_plugins_pins_the_set_and_names_what_is_missing(site, monkeypatch):
             "implements yarp_hots, which is no hook; did you mean yarp_host?",
         ),
         (HOST.replace("yarp_host()", "yarp_host(agent)"), "does not fit the hooks"),
-        (HOST.replace("@hookimpl", ""), "implements no hook"),
         (HOST.replace("    return Host", "    raise KeyError('x')  #"), "raised in yarp_host"),
         (HOST.replace('Host("NAME", shell_tools={"sh"})', "3"), "gave a int, where a Host belongs"),
         (HOST.replace('"NAME"', '"other"'), "declares the host other; both must have one name"),
@@ -258,7 +255,6 @@ def test_yarp_plugins_pins_the_set_and_names_what_is_missing(site, monkeypatch):
         "is no Python",
         "misspelt hook",
         "unknown argument",
-        "forgotten mark",
         "raises in the hook",
         "wrong answer",
         "another name",
@@ -291,10 +287,11 @@ def test_two_plugins_of_one_name_are_both_refused(site):
     site.install("bravo", HOST.replace("NAME", "bravo"))
     loaded = load(site)
     assert list(loaded.hosts()) == ["bravo"]
-    assert loaded.problems == [
+    (problem,) = loaded.problems
+    assert problem == (
         "plugin acme is provided by other-acme 2.0 and yarp-acme 1.0.0; neither is used: "
         "uninstall all but one"
-    ]
+    )
     done = yarp_cli("plugins")
     assert done.returncode == 70
     assert done.stderr.count("neither is used") == 1
