@@ -30,13 +30,13 @@ def yarp_host():
 
 @pytest.fixture
 def site(plugin_site, monkeypatch):
-    """Made-up plugins, for this process too; what they import is forgotten afterwards."""
-    before = set(sys.modules)
+    """Made-up plugins, for this process too; no test sees the modules of another."""
+    for name in [name for name in sys.modules if name.startswith("yarp_")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(str(plugin_site.path))
     yield plugin_site
-    for name in set(sys.modules) - before:
-        if name.startswith("yarp_"):
-            del sys.modules[name]
+    for name in [name for name in sys.modules if name.startswith("yarp_")]:
+        del sys.modules[name]
 
 
 def load(site, **settings):
