@@ -292,7 +292,9 @@ class _Layout:
     def reserve(self) -> int:
         """Bytes that the marker can need at most."""
         recovery = self._recovery
-        longest = marker.omitted("1000000000000 lines", recovery, [0, 1], [], results=0, lines=200)
+        longest = marker.omitted(
+            "1000000000000 lines", recovery, [0, 1], [], results=0, lines=(1 << 40, 1 << 41)
+        )
         return len(longest) + (128 if recovery.archive_ref is not None else 1)
 
     def fill(self, budget: int, reserve: int) -> _Shown | None:
@@ -305,7 +307,8 @@ class _Layout:
             text, lines = piece.text, piece.lines
             if len(text) >= room:
                 dropped.append(piece)
-                if piece.worth > _KEEP_WORTH or room < _PIECE_ROOM:
+                # Something is always shown, were it a part of one line.
+                if room < _PIECE_ROOM or (piece.worth > _KEEP_WORTH and kept):
                     continue
                 text = shortened(text, room - 1)
                 lines = max(0, lines - (piece.text.count(b"\n") - text.count(b"\n") + 1))
@@ -319,14 +322,25 @@ class _Layout:
             texts[stream].append(text)
             shown[stream] += lines
         joined = [b"".join(text + b"\n" for text in side) for side in texts]
-        note = self._marker(joined, shown, dropped)
+        note = self._marker(joined, shown, dropped, self._first_missing(kept))
         lost = [self._streams[i].total - len(joined[i]) for i in (0, 1)]
         at = int(lost[1] > lost[0])
         joined[at] += note + b"\n"
         result = _Shown((joined[0], joined[1]), note)
         return result if result.size <= budget else None
 
-    def _marker(self, joined: list[bytes], shown: list[int], dropped: list[Piece]) -> bytes:
+    def _first_missing(self, kept: dict[int, tuple[bytes, int]]) -> int:
+        """The line before which nothing was dropped, if pieces are in their source's order."""
+        line = 1
+        for index, piece in enumerate(self._pieces):
+            if index not in kept:
+                return line
+            line += piece.lines
+        return 1
+
+    def _marker(
+        self, joined: list[bytes], shown: list[int], dropped: list[Piece], first: int
+    ) -> bytes:
         streams = self._streams
         missing = [max(0, streams[i].lines - shown[i]) for i in (0, 1)]
         count = sum(missing)
@@ -347,7 +361,8 @@ class _Layout:
             cut,
             terms,
             results=min(results, 1900),
-            lines=streams[cut[0]].lines,
+            lines=(first, streams[cut[0]].lines),
+            byte_length=streams[cut[0]].total,
         )
 
 
@@ -397,11 +412,19 @@ def shortened(text: bytes, room: int) -> bytes:
     if first:
         return b"\n".join([*lines[:first], note % (last - first), *lines[last:]])
     if len(lines) == 1:
-        return both_ends(text, text, len(text), room)
+        return both_ends(text, text, _said_length(text) or len(text), room)
     line = lines[0]
     head = room * 2 // 3
     note = b" [... %d more bytes and lines ...]" % (len(text) - head)
     return line[: boundary(line, max(0, min(head, room - len(note))))] + note
+
+
+def _said_length(line: bytes) -> int:
+    """The length that an already shortened line speaks of, else 0."""
+    start = line.find(b" [... ") + 6
+    end = line.find(b"-byte line ...] ", start)
+    number = line[start:end] if 6 <= start < end else b""
+    return int(number) if number.isdigit() and len(number) < 20 else 0
 
 
 def _exact(reason: str) -> Summary:
@@ -439,13 +462,11 @@ def _plain(block: bytes) -> bytes:
 
 def _last_states(block: bytes) -> bytes:
     """The block's lines as a terminal shows them at last: what a carriage return overwrote goes."""
-    block = block.replace(b"\r\n", b"\n")
-    if b"\r" not in block:
-        return block
     if b"\r\r" in block:
         import re
 
-        block = re.sub(rb"\r+", b"\r", block).replace(b"\r\n", b"\n")
+        block = re.sub(rb"\r+", b"\r", block)
+    block = block.replace(b"\r\n", b"\n")
     *parts, last = block.split(b"\r")
     return b"".join([part[: part.rfind(b"\n") + 1] for part in parts]) + last
 

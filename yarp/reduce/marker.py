@@ -8,6 +8,8 @@ stands (spec Reduction, "What every summary must keep").
 _TERM_BYTES = 96
 # `yarp search` shows this many results of a source unless told otherwise.
 _DEFAULT_RESULTS = 20
+# Lines of this many bytes on average are read by bytes: a range of them would exceed a reply.
+_LONG_LINE = 8192
 _SPECIAL = frozenset("\\^$.|?*+()[]{}")
 
 
@@ -54,13 +56,14 @@ def omitted(
     terms: list[str],
     *,
     results: int,
-    lines: int,
+    lines: tuple[int, int],
+    byte_length: int,
 ) -> bytes:
     """The marker of a summary, without a newline.
 
     `amount` says what is missing ("412 lines"), `streams` are those it is missing from, `terms`
-    the words that find it, `results` how many lines they select at most, `lines` the length of
-    the first of the streams.
+    the words that find it, `results` how many lines they select at most. `lines` are the first
+    line worth reading in the first of the streams, and how many it has; `byte_length` is its size.
     """
     ref = recovery.archive_ref
     if ref is None:
@@ -71,8 +74,11 @@ def omitted(
     if words:
         many = f" -m {results} -C 0" if results > _DEFAULT_RESULTS else ""
         way = f"search: yarp search {ref} {words}{many}"
+    elif byte_length > _LONG_LINE * max(1, lines[1]):
+        way = f"read: yarp read {ref} {names[0]} --bytes 0:{min(byte_length, 16384)}"
     else:
-        way = f"read: yarp read {ref} {names[0]} 1:{max(1, min(lines, 200))}"
+        first = max(1, min(lines))
+        way = f"read: yarp read {ref} {names[0]} {first}:{max(1, min(lines[1], first + 199))}"
     return f"[yarp: {amount} omitted; ref={ref}; {sources} {recovery.completeness}; {way}]".encode()
 
 

@@ -22,6 +22,11 @@ _LONG = re.compile(
     rb"|\d{1,2}\s+\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
 )
 _BRANCH = re.compile(r"^((?:[│|][ \xa0]{3}| {4})*)(?:[├└]── |\|-- |`-- )(?:\[[^\]]*\]  )?(.*)$")
+# What tools make and fetch: named last, since people rarely look for it.
+_MADE = re.compile(
+    rb"(?:^|/)(?:\.git|\.hg|\.svn|node_modules|__pycache__|\.venv|venv|site-packages|\.tox"
+    rb"|\.mypy_cache|\.ruff_cache|\.pytest_cache|target/debug|target/release|\.next|\.cache)/"
+)
 _TREE_TOTAL = re.compile(rb"^\d+ director(?:y|ies)(?:, \d+ files?)?(?:\b.*)?$")
 
 
@@ -118,9 +123,9 @@ class _Names:
                 self.silent += 1
 
     def pieces(self) -> list[Piece]:
-        folders = self.directories or {path.rpartition(b"/")[0] for path in self.paths} - {b""}
+        folders = self.directories or {_parent(path) for path in self.paths} - {b""}
         # A directory whose contents are listed needs no mention of its own.
-        leaves = [path for path in self.paths if path not in folders]
+        leaves = [path for path in self.paths if path.rstrip(b"/") not in folders]
         pieces = [Piece(self._header(leaves), 0, 0, self.silent + len(self.paths) - len(leaves))]
         pieces += [Piece(line, 0) for line in self.said]
         if len(self.sizes) > 8 and max(self.sizes)[0]:
@@ -130,16 +135,19 @@ class _Names:
         spread = _spread(leaves)
         if spread:
             pieces.append(Piece(b"by directory: " + spread, 4, 0, 0))
-        for line in factor(leaves):
-            worth = 2 if line.odd else 3 if b"{" in line.text else 5
-            term = (line.term.decode("utf-8", "replace"),)
-            pieces.append(Piece(line.text, worth, 0, line.count, term))
+        made = [path for path in leaves if _MADE.search(path)]
+        written = [path for path in leaves if not _MADE.search(path)] if made else leaves
+        for paths, worths in ((written, (2, 3, 5)), (made, (6, 7, 8))):
+            for line in factor(paths):
+                worth = worths[0] if line.odd else worths[1] if b"{" in line.text else worths[2]
+                term = (line.term.decode("utf-8", "replace"),)
+                pieces.append(Piece(line.text, worth, 0, line.count, term))
         return pieces
 
     def _header(self, leaves: list[bytes]) -> bytes:
         folders = sum(path.endswith(b"/") for path in leaves)
         kinds = counted(Counter(extension(path) for path in leaves if not path.endswith(b"/")), 8)
-        places = len({path.rstrip(b"/").rpartition(b"/")[0] for path in leaves})
+        places = 0 if self.said else len({_parent(path) for path in leaves})
         return b"%d names%b%b: %b" % (
             len(leaves),
             b" in %d directories" % places if places > 1 else b"",
@@ -272,6 +280,10 @@ class _Crowd:
         if self._others:
             pieces.append(Piece(b"(%d lines of other shapes)" % self._others, 1, 0, 0))
         return pieces
+
+
+def _parent(path: bytes) -> bytes:
+    return path.rstrip(b"/").rpartition(b"/")[0]
 
 
 def _heading(line: bytes) -> bool:

@@ -4,7 +4,13 @@ Names that differ only in numbers become one line with ranges, the others are li
 directory; what looks like nothing else in the list is told apart, so that it is kept longest.
 """
 
+from __future__ import annotations
+
 import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LINE_BYTES = 240
 # Fewer than this many members are clearer as they are.
@@ -36,26 +42,27 @@ class Line:
 
 def factor(paths: list[bytes]) -> list[Line]:
     """Lines that say all `paths`, the odd ones first, then ranges, then the rest by directory."""
-    groups: dict[bytes, list[bytes]] = {}
+    groups: dict[tuple[bytes, ...], list[bytes]] = {}
     for path in paths:
-        groups.setdefault(_NUMBER.sub(b"\0", path), []).append(path)
-    odd, ranges, rest = [], [], []
-    classes = _Classes(groups)
-    directories: dict[bytes, list[bytes]] = {}
+        groups.setdefault(tuple(_NUMBER.split(path)), []).append(path)
+    ranges: list[Line] = []
+    classes = _Classes(groups.values())
+    odd: dict[bytes, list[bytes]] = {}
+    rest: dict[bytes, list[bytes]] = {}
     for shape, members in groups.items():
         if len(members) >= _RANGE_MEMBERS:
-            line = Line(_ranges(shape, members), len(members), False, shape.partition(b"\0")[0])
+            line = Line(_ranges(shape, members), len(members), False, shape[0])
             ranges.append(line)
             continue
         for path in members:
             start = path.rfind(b"/", 0, len(path) - 1) + 1
-            if classes.odd(path[start:]):
-                odd.append(Line(path, 1, True, path[start:]))
-            else:
-                directories.setdefault(path[:start], []).append(path[start:])
-    for directory, names in directories.items():
-        rest += _listed(directory, names)
-    return odd + ranges + rest
+            places = odd if classes.odd(path[start:]) else rest
+            places.setdefault(path[:start], []).append(path[start:])
+    return [
+        *(line for place, names in odd.items() for line in _listed(place, names, odd=True)),
+        *ranges,
+        *(line for place, names in rest.items() for line in _listed(place, names, odd=False)),
+    ]
 
 
 def extension(name: bytes) -> bytes:
@@ -76,10 +83,10 @@ def counted(counts: dict[bytes, int], most: int) -> bytes:
 class _Classes:
     """How common the look of a name is: its runs of small letters, capitals and digits."""
 
-    def __init__(self, groups: dict[bytes, list[bytes]]) -> None:
+    def __init__(self, groups: Iterable[list[bytes]]) -> None:
         self._counts: dict[bytes, int] = {}
         self._total = 0
-        for members in groups.values():
+        for members in groups:
             look = self._look(members[0].rpartition(b"/")[2])
             self._counts[look] = self._counts.get(look, 0) + len(members)
             self._total += len(members)
@@ -94,25 +101,25 @@ class _Classes:
         return name
 
 
-def _listed(directory: bytes, names: list[bytes]) -> list[Line]:
+def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
     if len(names) == 1:
-        return [Line(directory + names[0], 1, False, names[0])]
+        return [Line(directory + names[0], 1, odd, names[0])]
     lines: list[Line] = []
+    start = directory + b": " if directory else b""
     row: list[bytes] = []
     size = 0
-    start = directory + b": " if directory else b""
     for name in names:
         word = b"'" + name + b"'" if b" " in name else name
         if row and size + len(word) > _LINE_BYTES:
-            lines.append(Line(start + b" ".join(row), len(row), False, directory or row[0]))
+            lines.append(Line(start + b" ".join(row), len(row), odd, directory or row[0]))
             row, size = [], 0
         row.append(word)
         size += len(word) + 1
-    lines.append(Line(start + b" ".join(row), len(row), False, directory or row[0]))
+    lines.append(Line(start + b" ".join(row), len(row), odd, directory or row[0]))
     return lines
 
 
-def _ranges(shape: bytes, members: list[bytes]) -> bytes:
+def _ranges(shape: tuple[bytes, ...], members: list[bytes]) -> bytes:
     """One line for paths of one shape: `pkg{1..25}/file{1..6}.ts (150)`."""
     columns = list(zip(*(_NUMBER.findall(path) for path in members), strict=True))
     slots: list[bytes] = []
@@ -134,8 +141,7 @@ def _ranges(shape: bytes, members: list[bytes]) -> bytes:
             slots.append(b"{" + values[0] + b".." + values[-1] + b"}")
             span = max(span, _span(values))
         whole *= span
-    parts = shape.split(b"\0")
-    text = b"".join(part + slot for part, slot in zip(parts, [*slots, b""], strict=True))
+    text = b"".join(part + slot for part, slot in zip(shape, [*slots, b""], strict=True))
     if whole == len(members):
         return b"%b (%d)" % (text, len(members))
     if len(members) < whole <= 10 * len(members):

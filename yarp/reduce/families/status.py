@@ -31,33 +31,36 @@ class Family(base.Family):
 
 
 class _Kept:
-    """Lines of one stream in order: the first and last of them, and how often each was said."""
+    """Lines of one stream in order, few of each shape: names, paths and numbers make no shape."""
 
-    __slots__ = ("_first", "_last", "_seen", "counts", "dropped")
+    __slots__ = ("_last", "_shapes", "lines", "more")
 
     def __init__(self) -> None:
-        self._first: list[bytes] = []
-        self._last: list[bytes] = []
-        self._seen: set[bytes] = set()
-        self.counts: dict[bytes, int] = {}
-        self.dropped = 0
+        # What was kept: (line, shape). What was only counted: shape -> how many more.
+        self.lines: list[tuple[bytes, bytes]] = []
+        self.more: dict[bytes, int] = {}
+        self._last: list[tuple[bytes, bytes]] = []
+        self._shapes: dict[bytes, int] = {}
 
-    def add(self, line: bytes) -> None:
-        if line in self.counts:
-            self.counts[line] += 1
-            return
-        if len(self._first) < _KEPT:
-            self._first.append(line)
-            self.counts[line] = 1
-            return
-        self._last.append(line)
-        self.counts[line] = 1
-        if len(self._last) > _KEPT:
-            self.counts.pop(self._last.pop(0), None)
-            self.dropped += 1
+    def add(self, line: bytes, most: int) -> None:
+        shape = _VARYING.sub(b"#", line)
+        seen = self._shapes.get(shape, 0)
+        if seen < most and len(self.lines) < _KEPT:
+            self._shapes[shape] = seen + 1
+            self.lines.append((line, shape))
+        elif seen:
+            self.more[shape] = self.more.get(shape, 0) + 1
+        else:
+            self._last.append((line, b""))
+            if len(self._last) > _KEPT:
+                del self._last[: _KEPT // 2]
 
-    def lines(self) -> list[bytes]:
-        return self._first + self._last
+    def all(self) -> list[tuple[bytes, bytes]]:
+        """Every kept line, the last ones included."""
+        return self.lines + self._last
+
+
+_VARYING = re.compile(rb"'[^']*'|\"[^\"]*\"|\S*[/@]\S*|\d+")
 
 
 class _Reader:
@@ -97,20 +100,19 @@ class _Lines(_Reader):
     def line(self, stream: int, line: bytes) -> None:
         if self.noise is not None and self.noise.match(line) and not _ERROR.search(line):
             return
-        self._streams[stream].add(line.rstrip())
+        most = 20 if _ERROR.search(line) else 3
+        self._streams[stream].add(line.rstrip(), most)
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         pieces: list[Piece] = []
         for stream, kept in enumerate(self._streams):
-            lines = kept.lines()
-            for at, line in enumerate(lines):
-                times = kept.counts.get(line, 1)
-                text = line if times == 1 else b"%b (%d times)" % (line, times)
-                pieces.append(
-                    Piece(text, self._worth(line, len(lines) - at, failed), stream, times)
-                )
-        for piece in pieces:
-            piece.terms = _terms(piece.text)
+            lines = kept.all()
+            last = {shape: at for at, (_, shape) in enumerate(lines)}
+            for at, (line, shape) in enumerate(lines):
+                more = kept.more.get(shape, 0) if last[shape] == at else 0
+                text = b"%b (and %d more like this)" % (line, more) if more else line
+                worth = self._worth(line, len(lines) - at, failed)
+                pieces.append(Piece(text, worth, stream, 1 + more, _terms(line)))
         return pieces
 
     def _worth(self, line: bytes, from_end: int, failed: bool) -> int:
@@ -138,7 +140,7 @@ class _Pip(_Lines):
         rb"\s*(?:Collecting |Downloading |Using cached |Obtaining |Processing |Preparing metadata"
         rb"|Installing build dependencies|Getting requirements to build|Installing backend"
         rb"|Building wheel|Created wheel|Stored in directory|Attempting uninstall"
-        rb"|Found existing installation|Uninstalling |Looking in indexes"
+        rb"|Found existing installation|Uninstalling |Looking in (?:indexes|links)"
         rb"|Installing collected packages"
         rb"|Building wheels for|Running setup\.py|Building editable|Checking if build backend"
         rb"|Resuming download|Copying |Cloning |Running command git|Resolved |Requirement already"
@@ -155,8 +157,9 @@ class _Pip(_Lines):
     def line(self, stream: int, line: bytes) -> None:
         if line.startswith(b"Requirement already satisfied: "):
             self._satisfied += 1
-            if b" in " in line and not line.endswith(b")") and len(self._names) < _KEPT:
-                self._names.append(line[31:].partition(b" in ")[0])
+            name, _, rest = line[31:].partition(b" in ")
+            if b" (from " not in rest and len(self._names) < _KEPT:
+                self._names.append(name + b" " + rest.rpartition(b"(")[2].rstrip(b")"))
         elif line.startswith(b"Collecting "):
             self._collected += 1
         super().line(stream, line)
@@ -188,7 +191,7 @@ class _Npm(_Lines):
 
     noise = re.compile(
         rb"\s*(?:npm (?:http|timing|sill|verb|info)\b|run `npm fund`|.*looking for funding"
-        rb"|npm notice|[\xe2\xa0][\x80-\xbf]|[-\\|/ ]+$)"
+        rb"|npm notice|To address |npm audit fix|Run `npm audit`|[\xe2\xa0][\x80-\xbf]|[-\\|/ ]+$)"
     )
     outcome = re.compile(
         rb"^(?:added|removed|changed|up to date|audited)\b|\bvulnerabilit"
@@ -232,7 +235,8 @@ class _GitStatus(_Reader):
         self._counts: dict[tuple[bytes, bytes], int] = {}
         self._section = b""
         self._hints = 0
-        self._order: list[bytes] = []
+        # How many lines were said before the first change: the others are git's last words.
+        self._before = 1 << 30
 
     def line(self, stream: int, line: bytes) -> None:
         short = re.match(rb"([ MTADRCU?!]{2}) (?=\S)", line)
@@ -252,6 +256,7 @@ class _GitStatus(_Reader):
             self._said.append((stream, line))
 
     def _change(self, key: tuple[bytes, bytes], path: bytes) -> None:
+        self._before = min(self._before, len(self._said))
         self._counts[key] = self._counts.get(key, 0) + 1
         paths = self._changes.setdefault(key, [])
         if len(paths) < 20_000:
@@ -260,26 +265,24 @@ class _GitStatus(_Reader):
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         del failed
         pieces = [Piece(line, 0, stream) for stream, line in self._said]
-        at = len(pieces)
-        if self._said and self._said[-1][0] == 0 and len(self._said) > 1:
-            at -= 1  # "nothing added to commit": git's last word stays the last
+        at = min(self._before, len(pieces))
         added: list[Piece] = []
         section = None
-        sections = {key[0] for key in self._changes}
         for rank, (key, paths) in enumerate(self._changes.items()):
             if key[0] != section and key[0]:
                 section = key[0]
                 total = sum(count for other, count in self._counts.items() if other[0] == section)
                 added.append(Piece(b"%b (%d)" % (section, total), 0, 0, 1))
-            label = key[1].strip()
-            start = b"  " if sections != {b""} else b""
-            if label:
-                start += label + b" (%d): " % self._counts[key]
+            start = b"  " if key[0] else b""
+            follow = start + b"    "
+            if key[1]:
+                start += b"%b (%d): " % (key[1], self._counts[key])
             worth = 1 if b"U" in key[1] or b"both" in key[1] else min(2 + rank, 5)
             for line in factor(paths):
                 term = (line.term.decode("utf-8", "replace"),)
                 text = start + line.text
                 added.append(Piece(text, min(worth, 3) if line.odd else worth, 0, line.count, term))
+                start = follow if key[1] else start
         pieces[at:at] = added
         if pieces:
             pieces[0].lines += self._hints
@@ -328,6 +331,10 @@ class _GitBranch(_Reader):
         return pieces + self._other
 
 
+# Subjects that say the history turned.
+_NOTABLE = re.compile(
+    rb"(?i) revert\b|\bCVE-|\bbreaking\b|\w!: |\bsecurity\b|\bhotfix\b| release\b"
+)
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
@@ -395,8 +402,8 @@ class _GitLog(_Reader):
             header += b" by " + counted(self._authors, 4)
         pieces = [Piece(header, 0, 0, 0)]
         for at, (text, lines) in enumerate(self._commits):
-            word = text.split(b" ", 1)[0].decode("utf-8", "replace")
-            pieces.append(Piece(text, 4 if at < 10 else 5, 0, lines, (word,)))
+            worth = 3 if _NOTABLE.search(text) else 4 if at < 10 else 5
+            pieces.append(Piece(text, worth, 0, lines))
         if self._count > len(self._commits) and self._last is not None:
             pieces.append(Piece(b"... " + self._last[0], 4, 0, self._last[1]))
         elif len(pieces) > 2:

@@ -1,0 +1,28 @@
+import pytest
+
+from yarp.reduce.rules.examples import failure
+from yarp.reduce.rules.load import builtin_pack, compile_rules, problems
+
+PACK = builtin_pack()
+RULES = compile_rules([PACK])
+EXAMPLES = [(rule, example) for rule in PACK.rules for example in rule.examples]
+
+
+def test_every_rule_has_an_example_that_is_shortened_and_a_guard():
+    assert problems(PACK) == []
+
+
+def test_no_two_rules_claim_the_same_command():
+    assert RULES["problems"] == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "example"),
+    EXAMPLES,
+    ids=[f"{rule.id}: {' '.join(example.command)}" for rule, example in EXAMPLES],
+)
+def test_an_example_holds(rule, example):
+    problem = failure(rule, example, RULES)
+    if problem and "no family" in problem:
+        pytest.skip(problem)
+    assert problem is None
