@@ -95,11 +95,10 @@ class Reduction:
         for family in self._families or ():
             try:
                 pieces = family.finish(status)
+                if pieces:
+                    return self._show(pieces, budget, total, recovery)
             except Exception as error:  # noqa: BLE001 - a faulty reducer costs a summary, never a call
                 self._reason = f"{type(family).__module__} raised {type(error).__name__}"
-                continue
-            if pieces:
-                return self._show(pieces, budget, total, recovery)
         return _exact(self._reason)
 
     def _pass_on(self, stream: int, block: bytes) -> None:
@@ -293,7 +292,13 @@ class _Layout:
         """Bytes that the marker can need at most."""
         recovery = self._recovery
         longest = marker.omitted(
-            "1000000000000 lines", recovery, [0, 1], [], results=0, lines=(1 << 40, 1 << 41)
+            "1000000000000 lines",
+            recovery,
+            [0, 1],
+            [],
+            results=0,
+            lines=(1 << 40, 1 << 41),
+            byte_length=0,
         )
         return len(longest) + (128 if recovery.archive_ref is not None else 1)
 
