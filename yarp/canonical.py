@@ -223,29 +223,42 @@ def _append(value: object, write: Callable[[str], None], nodes_left: list[int]) 
 
 
 def _sorted_keys(value: dict[str, object]) -> list[str]:
-    for key in value:
-        if type(key) is not str or not (key.isascii() or max(key) < _FIRST_MISORDERED):
-            raise _Declined
+    if not _keys_sort_alike(value):
+        raise _Declined
     return sorted(value)
 
 
 def _orjson_agrees(value: object) -> bool:
     """Whether orjson prints `value` as RFC 8785 wants it (spec "Speed", Canonical JSON)."""
     kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return True
-    if kind is int:
-        return -_EXACT <= value <= _EXACT  # type: ignore[operator]
-    if kind is float:
-        return _orjson_prints(value)  # type: ignore[arg-type]
-    if kind is list:
-        return all(map(_orjson_agrees, value))  # type: ignore[call-overload]
+    items: Any = (value,)
     if kind is dict:
-        for key in value:  # type: ignore[attr-defined]
-            if type(key) is not str or not (key.isascii() or max(key) < _FIRST_MISORDERED):
+        if not _keys_sort_alike(value):  # type: ignore[arg-type]
+            return False
+        items = value.values()  # type: ignore[attr-defined]
+    elif kind is list:
+        items = value
+    for item in items:
+        kind = type(item)
+        if kind is str or item is None or kind is bool:
+            continue
+        if kind is int:
+            if not -_EXACT <= item <= _EXACT:
                 return False
-        return all(map(_orjson_agrees, value.values()))  # type: ignore[attr-defined]
-    return False
+        elif kind is float:
+            if not _orjson_prints(item):
+                return False
+        elif (kind is not dict and kind is not list) or not _orjson_agrees(item):
+            return False
+    return True
+
+
+def _keys_sort_alike(value: dict[str, object]) -> bool:
+    try:
+        keys = "".join(value)
+    except TypeError:  # a key that is no string
+        return False
+    return keys.isascii() or max(keys) < _FIRST_MISORDERED
 
 
 def _orjson_prints(number: float) -> bool:

@@ -1,0 +1,29 @@
+"""Measures what YARP promises: `scripts/bench [archive] [run] [recover] [reduce]`.
+
+Each part is a module beside this one with `run(out_dir) -> list[str]`: it writes its raw timings
+as JSON lines to `out_dir` and returns summary rows.
+"""
+
+import importlib
+import os
+import sys
+
+PARTS = ("archive", "run", "recover", "reduce")
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "out")
+
+
+def main(names):
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        print(f"bench: no part {unknown[0]}; there are {' '.join(PARTS)}", file=sys.stderr)
+        return 64
+    os.makedirs(OUT, exist_ok=True)
+    for name in names or PARTS:
+        for row in importlib.import_module(name).run(OUT):
+            print(f"{name}: {row}", flush=True)
+    print(f"raw timings: {OUT}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
