@@ -189,3 +189,18 @@ def test_a_stream_that_finds_the_disk_full_says_so(disk):
     with pytest.raises(StorageError, match="No space left"):
         drain()
     writer.abandon()
+
+
+def test_a_closed_archive_on_a_read_only_disk_can_be_read_but_not_opened_for_writing(disk):
+    from yarp.archive.read import Reader
+
+    path = os.path.join(disk, "private", "tool-calls.sqlite3")
+    archive = Archive.open(path, narrow=False)
+    Life(archive).begin()
+    archive.close()
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    reader = Reader.open(path)
+    assert [row.status for row in reader.calls()] == ["started"]
+    reader.close()
+    with pytest.raises(StorageError, match="writable"):
+        Archive.open(path, narrow=False)
