@@ -27,11 +27,14 @@ if TYPE_CHECKING:
     from yarp.payload import Payload, PayloadWriter
     from yarp.reduce.engine import Reduction, Summary
     from yarp.reduce.rules.match import Selection
+    from yarp.spool.behind import Behind
     from yarp.spool.hold import Hold
 
 _STDOUT, _STDERR = 0, 1
 _READER_GONE = 141  # 128 + SIGPIPE
 _IO_ERROR = 74
+# From here on a thread keeps the stream: starting one costs more than a small stream does.
+_LARGE_BYTES = 4 << 20
 
 
 def main(argv: list[str]) -> int:
@@ -72,6 +75,7 @@ class _Run:
         self._piped = options.host is not None
         self._record: Record | None = None
         self._writers: tuple[PayloadWriter, ...] = ()
+        self._behind: Behind | None = None
         self._reduction: Reduction | None = None
         self._hold: Hold | None = None
         self._observed = [0, 0]
@@ -178,7 +182,7 @@ class _Run:
         self._observed[stream] += len(chunk)
         try:
             if self._writers:
-                self._writers[stream].write(chunk)
+                self._write(stream, chunk)
             if self._hold is not None:
                 self._hold.keep(stream, chunk)
         except Exception as error:  # noqa: BLE001 - exact bytes from here on
@@ -192,6 +196,17 @@ class _Run:
                 self._problem(error)
                 self._reduction = None
         return True
+
+    def _write(self, stream: int, chunk: bytes) -> None:
+        if self._behind is not None:
+            self._behind.put(stream, chunk)
+            return
+        writers = self._writers
+        writers[stream].write(chunk)
+        if sum(self._observed) >= _LARGE_BYTES:
+            from yarp.spool.behind import Behind
+
+            self._behind = Behind(lambda stream, chunk: writers[stream].write(chunk))
 
     def _stop_keeping(self, error: Exception) -> None:
         """Show what was held back; the call stays `started`."""
@@ -235,6 +250,8 @@ class _Run:
         if not self._writers:
             return None
         try:
+            if self._behind is not None:
+                self._behind.finish()
             return [(writer.finish(), writer.media_type) for writer in self._writers]
         except Exception as error:  # noqa: BLE001 - exact bytes go out instead
             self._stop_keeping(error)
@@ -286,18 +303,18 @@ class _Outlet:
     __slots__ = ("_failed", "_gone", "shown")
 
     def __init__(self) -> None:
-        self._gone = False
+        self._gone = [False, False]
         self._failed = [False, False]
         self.shown = [0, 0]
 
     def show(self, stream: int, data: bytes) -> bool:
         """Write to our stdout (0) or stderr (1); False once its reader went away."""
-        if self._failed[stream]:
-            return True
+        if self._gone[stream] or self._failed[stream]:
+            return self._failed[stream]
         try:
             write_all(stream + 1, data)
         except BrokenPipeError:
-            self._gone = self._gone or stream == _STDOUT
+            self._gone[stream] = True
             return False
         except OSError as error:
             self._failed[stream] = True
@@ -308,7 +325,7 @@ class _Outlet:
 
     def status(self, status: int) -> int:
         """The status to end with, given the command's."""
-        if self._gone:
+        if self._gone[_STDOUT]:
             return _READER_GONE
         return _IO_ERROR if status == 0 and any(self._failed) else status
 
