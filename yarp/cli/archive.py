@@ -5,7 +5,6 @@ Engines are imported inside the commands, so that each pays for itself alone.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import os
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from yarp import paths
-from yarp.errors import StorageError, UsageError
+from yarp.errors import DataError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +107,7 @@ def verify_command(as_json: bool) -> None:
         count = len(report.problems)
         click.echo(f"archive: {count} problem{'s'[: count != 1]}" if count else "archive: ok")
     if report.problems:
-        raise SystemExit(65)
+        click.get_current_context().exit(DataError.exit_code)
 
 
 @command.command("prune")
@@ -236,8 +235,9 @@ def ingest_command(words: tuple[str, ...]) -> None:
 
     Started by a host for one session; the frames are described in the reference.
     """
-    server = importlib.import_module("yarp.ingest.server")
-    raise SystemExit(server.main(["yarp", "archive", "ingest", *words]))
+    from yarp.ingest import server
+
+    click.get_current_context().exit(server.main(["yarp", "archive", "ingest", *words]))
 
 
 def _archive() -> tuple[str, bool]:
