@@ -249,6 +249,7 @@ def test_writers_of_live_calls_come_in_between(store):
             archive.begin_call(SessionKey("acme", "ann", "live"), facts, command, command, 1)
             written.append(facts.source_call_id)
             enough.set()
+            time.sleep(0.005)
         archive.close()
 
     thread = threading.Thread(target=write, daemon=True)

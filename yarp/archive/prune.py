@@ -86,7 +86,7 @@ def prune(
 def _prune(path: str, before_ms: int | None, max_bytes: int | None, *, narrow: bool) -> Pruned:
     bytes_before = upkeep.file_bytes(path)
     Archive.open(path, narrow=narrow).close()  # checks its modes and version, and migrates it
-    connection = sqlite.connect(path)
+    connection = sqlite.connect(path, busy_timeout_ms=upkeep.BUSY_TIMEOUT_MS)
     calls = sessions = payloads = 0
     rebuilt = False
     try:

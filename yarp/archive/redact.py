@@ -49,7 +49,7 @@ def redact(path: str, archive_ref: str, redacted_at_ms: int, *, narrow: bool = F
     """
     upkeep.require_archive(path)
     Archive.open(path, narrow=narrow).close()  # checks its modes and version, and migrates it
-    connection = sqlite.connect(path)
+    connection = sqlite.connect(path, busy_timeout_ms=upkeep.BUSY_TIMEOUT_MS)
     try:
         connection.execute("PRAGMA secure_delete = ON").fetchone()
         with sqlite.transaction(connection, path):

@@ -16,6 +16,9 @@ from yarp.errors import ArchiveCorrupt, ArchiveUnavailable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Upkeep is patient: live calls go first, and nothing waits for it.
+BUSY_TIMEOUT_MS = 60_000
+
 _TABLES = ("sessions", "tool_calls", "payloads", "snapshots")
 _PAGES_A_STEP = 1000  # 4 MB: a writer waits for one step, never for the whole
 _PAUSE_S = 0.02
