@@ -204,6 +204,8 @@ class Plugins:
             near = difflib.get_close_matches(unknown[0], hook_names(), 1)
             hint = f"did you mean {near[0]}?" if near else "see: yarp hooks"
             self._fail(plugin, f"{entry} implements {unknown[0]}, which is no hook; {hint}")
+        elif not callers:
+            self._fail(plugin, f"{entry} implements no hook; mark its functions with hookimpl")
 
     def _fail(self, plugin: Plugin, problem: str) -> None:
         plugin.status, plugin.problem = "failed", problem

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
@@ -13,6 +14,9 @@ from yarp import hookspecs
 from yarp.cli import text
 from yarp.errors import PluginError, UsageError
 from yarp.plugins import CALLBACKS, Plugins, hook_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _CAPABILITIES = {
     "yarp_host": "host",
@@ -63,6 +67,54 @@ def plugins(ctx: click.Context, as_json: bool) -> None:
     else:
         click.echo("no plugins are installed; a host comes with its package, such as yarp-acme")
     _end(ctx, loaded)
+
+
+@plugins.command(epilog="Examples: yarp plugins new zeta · yarp plugins new zeta ~/src/yarp-zeta")
+@click.argument("name")
+@click.argument("directory", required=False)
+def new(name: str, directory: str | None) -> None:
+    """Write a package for a host NAME to start from, into DIRECTORY (by default yarp-NAME).
+
+    It has a declaration, an entry point and the conformance suite; it can be installed as it is.
+    """
+    if re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name) is None or name == "core":
+        raise UsageError(f"{name!r} is no name for a plugin; use a-z, 0-9 and single dashes inside")
+    directory = directory or f"yarp-{name}"
+    if os.path.lexists(directory):
+        raise UsageError(f"{directory} exists already; name another directory")
+    words = {
+        "yarp_acme": f"yarp_{name.replace('-', '_')}",
+        "TestAcme": f"Test{name.title().replace('-', '')}",
+        "Acme": name.replace("-", " ").title(),
+        "acme": name,
+    }
+
+    def renamed(text: str) -> str:
+        return re.sub("|".join(words), lambda found: words[found[0]], text)
+
+    for path, content in sorted(_template()):
+        target = os.path.join(directory, renamed(path))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(target, "w", encoding="utf-8") as file:
+            file.write(renamed(content))
+        click.echo(f"wrote {target}")
+    click.echo(f"next: pip install -e '{directory}', then: yarp hooks, and pytest {directory}")
+
+
+def _template() -> Iterator[tuple[str, str]]:
+    """The files of the example host, by path below its folder."""
+    package = os.path.dirname(os.path.abspath(hookspecs.__file__))
+    # A wheel carries the example as package data; in a checkout it lies where people read it.
+    installed = os.path.join(package, "template")
+    checkout = os.path.join(os.path.dirname(package), "examples", "yarp-acme")
+    root = installed if os.path.isdir(installed) else checkout
+    for directory, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
+        for name in files:
+            path = os.path.join(directory, name)
+            if not name.endswith(".pyc"):
+                with open(path, encoding="utf-8") as file:
+                    yield os.path.relpath(path, root), file.read()
 
 
 def _row(plugin: Any) -> dict[str, object]:
