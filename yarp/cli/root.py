@@ -84,7 +84,8 @@ class Root(click.RichGroup):
         if name in _COMMANDS:
             module, attribute, _ = _COMMANDS[name]
             if attribute is None:
-                return name, _hot(name, module), args[1:]
+                # Reached the slow way, such as `yarp -- run`.
+                ctx.exit(import_module(module).main(["yarp", *args]))
             command: click.Command = getattr(import_module(module), attribute)
             return name, command, args[1:]
         if not name.startswith("-"):
@@ -112,18 +113,6 @@ def _plugins() -> Plugins:
         # A broken configuration must not take away the help that tells how to mend it.
         text.report([str(error)])
         return Plugins.load(Settings())
-
-
-def _hot(name: str, module: str) -> click.Command:
-    """A hot command reached the slow way, such as `yarp -- run`."""
-
-    @click.command(name, context_settings={"ignore_unknown_options": True}, add_help_option=False)
-    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-    @click.pass_context
-    def command(ctx: click.Context, words: tuple[str, ...]) -> None:
-        ctx.exit(import_module(module).main(["yarp", name, *words]))
-
-    return command
 
 
 @click.command(

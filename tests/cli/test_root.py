@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import yarp
+from yarp.cli import root
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def run(*words, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "yarp", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        **more,
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",)])
+def test_the_help_leads_with_examples_and_lists_every_command(yarp_home, words):
+    done = run(*words)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.index("Examples:") < done.stdout.index("Commands")
+    listed = done.stdout.split("Commands", 1)[1]
+    for name in ("run", "search", "read", "grep", "calls", "archive", "config", "plugins"):
+        assert f"│ {name} " in listed
+    for name in ("hooks", "hosts", "install", "uninstall"):
+        assert f"│ {name} " in listed
+
+
+def test_the_version_is_the_package_and_nothing_else(yarp_home):
+    assert run("--version").stdout == f"yarp {yarp.__version__}\n"
+
+
+def test_hot_commands_are_the_same_in_the_help_and_in_the_entry():
+    tree = ast.parse((ROOT / "yarp" / "__main__.py").read_text())
+    lean = next(
+        ast.literal_eval(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_LEAN"
+    )
+    assert lean == {
+        name: module for name, (module, attribute, _) in root._COMMANDS.items() if not attribute
+    }
+
+
+def test_the_help_imports_no_module_of_commands(yarp_home):
+    code = (
+        "import sys\n"
+        "from yarp.cli import root\n"
+        "assert root.main(['yarp', '--help']) == 0\n"
+        "loaded = [module for module, name, _ in root._COMMANDS.values() if module in sys.modules]\n"
+        "assert not loaded, loaded\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("hoks",), "yarp: there is no command 'hoks'; did you mean hooks?\n"),
+        (("zzz",), "yarp: there is no command 'zzz'; see: yarp --help\n"),
+        (("--zzz",), "yarp: No such option '--zzz'. See: yarp --help\n"),
+        (("plugins", "--jsn"), "yarp: No such option '--jsn'."),
+        (("hooks", "yarp_hots"), "yarp: there is no hook 'yarp_hots'; did you mean yarp_host?\n"),
+        (("hosts", "show", "zulu"), "yarp: no plugin declares a host 'zulu'; see: yarp hosts\n"),
+        (("install",), "yarp: Missing argument 'HOST'. See: yarp install --help\n"),
+        (("plugins", "new", "Not A Name"), "yarp: 'Not A Name' is no name for a plugin; use"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_wrong_words_are_one_sentence_and_64(yarp_home, words, sentence):
+    done = run(*words)
+    assert done.returncode == 64
+    assert done.stdout == ""
+    assert done.stderr.startswith(sentence)
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_goes_away_is_no_error(yarp_home):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "yarp", "hooks", "--json"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+        cwd="/",
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_broken_configuration_is_said_and_the_help_still_comes(yarp_home):
+    folder = yarp_home / "config" / "yarp"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text("version = 1\nzzz = 1\n")
+    done = run("--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+    assert "zzz" in done.stderr
+    done = run("plugins")
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_cannot_be_read_or_written_is_74_and_names_the_file(yarp_home, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("plugins", "new", "zeta", str(tmp_path / "file" / "below"))
+    assert done.returncode == 74
+    assert str(tmp_path / "file") in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_70_and_shows_where(yarp_home):
+    code = (
+        "import sys\n"
+        "from yarp.cli import root\n"
+        "def broken(*words): raise ZeroDivisionError\n"
+        "root.Root.resolve_command = broken\n"
+        "sys.exit(root.main(['yarp', 'hooks']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 70
+    assert "fault of YARP (ZeroDivisionError)" in done.stderr
+    assert "in broken" in done.stderr
+
+
+def test_a_hot_command_reached_the_slow_way_still_runs(yarp_home):
+    done = run("--", "run", "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7
