@@ -21,18 +21,11 @@ def yarp_host() -> Host:
         uninstall=uninstall,
         health=health,
         withholds=(
-            (
-                "Standard output and standard error reach Pi as one stream; both are exact only for "
-                "commands that run below yarp run."
-            ),
-            "Pi 0.73 names the file with a failed command's whole output in text alone, so such a "
-            "result is archived as it was shown, marked incomplete.",
+            "Pi joins standard output and standard error; yarp run alone keeps them apart.",
+            "Pi 0.73 names a failed command's whole output in text alone: marked incomplete.",
             "Pi 0.73 tells no exit status; 1.x tells it.",
             "The output of a timed-out or aborted command is what Pi had shown of it.",
-            (
-                "A handler of another extension that Pi calls before YARP has changed the input or "
-                "the result already; before means before YARP."
-            ),
+            "What other extensions changed before YARP was asked counts as before.",
             "Calls that a script makes through another tool are archived and never shortened.",
             "What you run yourself with ! is no tool call and is not archived.",
         ),

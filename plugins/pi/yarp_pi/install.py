@@ -170,10 +170,8 @@ def _program() -> list[str]:
 
 
 def _advice(scope: str) -> list[str]:
-    lines = [
-        "From now on every call is kept in a private archive on this machine, "
-        "with whatever secrets it holds; see: yarp archive stats",
-    ]
+    kept = "From now on every call is kept, with the secrets in it, in a private archive here"
+    lines = [f"{kept}; see: yarp archive stats"]
     if scope == "project":
         lines += [
             "Pi loads a project's extensions only once the project is trusted.",
