@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from yarp.payload import Payload
 
 _READ_BYTES = 1 << 20
+# What the cap holds in memory to choose from; of more, it takes the part that the host shows.
+_CAP_SOURCE_BYTES = 16 << 20
 
 
 class Plan:
@@ -307,10 +309,12 @@ class Capture:
         *,
         is_error: bool,
         exit_code: int | None,
+        ending: str = "",
     ) -> Shortened | None:
         """A summary of a result that was not wrapped, or None to show it as it is.
 
-        Reads the committed `source_output` where there is one, else `text`.
+        Reads the committed `source_output` where there is one, else `text`. `ending` is what the
+        host itself put behind the output; it stays at the end.
         """
         if not (self.settings.archive_enabled and self.settings.pruning_enabled):
             return None
@@ -325,7 +329,7 @@ class Capture:
         source = "result_text" if whole is None else "source_output"
         reduction = Reduction(selection, self.settings)
         if whole is None:
-            reduction.feed(0, _utf8(text))
+            reduction.feed(0, _utf8(text.removesuffix(ending)))
         else:
             completeness = "complete"
             descriptor = self._archived().payload_file(whole.sha256, os.path.dirname(self._path))
@@ -338,7 +342,7 @@ class Capture:
         summary = reduction.finish(
             Status(exit_code, success), Recovery(row.archive_ref, completeness, (source, source))
         )
-        return Shortened(summary.stdout.decode(), source) if summary.changed else None
+        return Shortened(summary.stdout.decode() + ending, source) if summary.changed else None
 
     def cap(
         self,
@@ -347,16 +351,28 @@ class Capture:
         text: str,
         source: str | None,
         completeness: str,
+        *,
+        ending: str = "",
     ) -> Shortened | None:
-        """`text` within `output.cap_bytes`, or None when it fits (or nothing could be got back)."""
+        """`text` within `output.cap_bytes`, or None when it fits (or nothing could be got back).
+
+        Without a `source`, the committed `source_output` is shortened instead of the part of it
+        that the host shows, so that the whole can be got back. `ending` as in `reduce`.
+        """
         budget = self.settings.output_cap_bytes
         if not self.settings.archive_enabled or budget == 0 or len(_utf8(text)) <= budget:
             return None
         from yarp.reduce.cap import cap
 
+        row = self._row(session, source_call_id)
+        whole = None if source else self._source_output(row)
+        if whole is not None and whole.byte_length <= _CAP_SOURCE_BYTES:
+            text = self._archived().payload(whole.sha256).decode()
+            source, completeness = "source_output", "complete"
         named = source or "result_text"
-        reference = self._row(session, source_call_id).archive_ref
-        return Shortened(cap(text, budget, reference, named, completeness), named)
+        room = budget - len(_utf8(ending))
+        short = cap(text.removesuffix(ending), room, row.archive_ref, named, completeness)
+        return Shortened(short + ending, named)
 
     # -- the archive ------------------------------------------------------------------------
 

@@ -296,6 +296,24 @@ def test_a_long_text_is_capped_and_a_short_one_is_not(peer):
     assert short["changed"] is False
 
 
+def test_a_committed_source_is_capped_in_place_of_the_part_that_the_host_shows(peer, tmp_path):
+    reference = peer.begin("c1")
+    whole = tmp_path / "whole.log"
+    whole.write_text("".join(f"line {number}\n" for number in range(50_000)))
+    shown = "".join(f"line {number}\n" for number in range(48_000, 50_000)) + "\nended with 3"
+    result = {"result": {}, "capturedAtMs": 2, "fullOutputPath": str(whole)}
+    peer.ok("result_before", sourceCallId="c1", **result)
+    fields = {"text": shown, "ending": "\nended with 3", "sourceCompleteness": "incomplete"}
+    answer = peer.ok("cap", sourceCallId="c1", **fields)
+    assert (answer["source"], answer["needsResultText"]) == ("source_output", False)
+    content = answer["content"]
+    assert content.startswith("line 0\n")
+    assert content.endswith("\nended with 3")
+    assert "line 49999\n" in content
+    assert reference in content
+    assert len(content.encode()) <= 5120
+
+
 def test_with_the_archive_off_nothing_is_kept_cut_or_blocked_by_it(
     connect, environment, archive_path
 ):

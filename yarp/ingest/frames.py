@@ -195,12 +195,14 @@ OPERATIONS: dict[str, _Checks] = {
         "text": _is_text,
         "isError": _is_bool,
         "exitCode?": _is_int,
+        "ending?": _is_text,
         "sourceCompleteness": _is_completeness,
     },
     "cap": {
         "sourceCallId": _is_name,
         "text": _is_text,
         "source?": _is_source,
+        "ending?": _is_text,
         "sourceCompleteness": _is_completeness,
     },
 }

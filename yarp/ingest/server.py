@@ -291,6 +291,7 @@ def _reduce(capture: Capture, session: SessionKey, request: Request) -> dict[str
             _text(fields["sourceCompleteness"]),
             is_error=bool(fields["isError"]),
             exit_code=_optional_int(fields["exitCode"]),
+            ending=_optional_text(fields["ending"]) or "",
         )
     )
 
@@ -304,6 +305,7 @@ def _cap(capture: Capture, session: SessionKey, request: Request) -> dict[str, o
             _text(fields["text"]),
             _optional_text(fields["source"]),
             _text(fields["sourceCompleteness"]),
+            ending=_optional_text(fields["ending"]) or "",
         )
     )
 

@@ -127,6 +127,14 @@ test("long text is capped across its blocks, and images stay", () =>
     assert.equal(peer.asked("result_text")[0]!["text"], `${long}end`);
   }));
 
+test("what Pi says about a command's end goes along, to stay at the end", () =>
+  in_({}, async (pi, peer) => {
+    const content = [text(`${long}\n\nCommand exited with code 3`)];
+    await pi.call({ result: { content }, isError: true });
+    const endings = peer.asked("reduce", "cap").map((asked) => asked["ending"]);
+    assert.deepEqual(endings, Array(2).fill("\n\nCommand exited with code 3"));
+  }));
+
 test("text within the cap is not sent to be capped", () =>
   in_({}, async (pi, peer) => {
     await pi.call({ tool: "read", result: { content: [text("x".repeat(5120))] } });

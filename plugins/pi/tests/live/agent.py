@@ -7,8 +7,10 @@ import os
 import queue
 import subprocess
 import threading
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Pi:
@@ -26,9 +28,9 @@ class Pi:
             "PI_TELEMETRY": "0",
             "PI_SKIP_VERSION_CHECK": "1",
         }
+        model = ("--provider", "mock", "--model", "mock-model")
         self._process = subprocess.Popen(
-            [str(binaries / "node"), str(binaries / "pi"), "--provider", "mock"]
-            + ["--model", "mock-model", *options, "--mode", "rpc"],
+            [str(binaries / "node"), str(binaries / "pi"), *model, *options, "--mode", "rpc"],
             cwd=project,
             env=environment,
             stdin=subprocess.PIPE,
@@ -40,7 +42,7 @@ class Pi:
         self._pumping = threading.Thread(target=self._pump, daemon=True)
         self._pumping.start()
 
-    def __enter__(self) -> Pi:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

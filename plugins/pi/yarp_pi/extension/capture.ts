@@ -257,6 +257,7 @@ export class Capture {
   private async shorten(open: Open, life: Life, event: ToolResult, context: Context): Promise<ToolResult["content"] | undefined> {
     const whole = textOf(event.content);
     const sourceCompleteness = completenessOf(event);
+    const ending = life.note;
     let content: ToolResult["content"] | undefined;
     let source: string | undefined;
     const keepText = (): Promise<unknown> =>
@@ -267,7 +268,7 @@ export class Capture {
       const ours = life.command !== undefined && commandOf(event.input) === life.command;
       if (pruningEnabled && ours && !life.wrapped && only && isText(only) && more.length === 0) {
         const fields = { command: life.command, text: whole, isError: event.isError, exitCode: exitCode(event) };
-        const reduced = await open.client.request("reduce", { sourceCallId: life.id, ...fields, sourceCompleteness }, DECISION_MS);
+        const reduced = await open.client.request("reduce", { sourceCallId: life.id, ...fields, ending, sourceCompleteness }, DECISION_MS);
         if (reduced["changed"] === true) {
           if (reduced["needsResultText"] === true) await keepText();
           content = withText(event.content, String(reduced["content"]));
@@ -279,7 +280,7 @@ export class Capture {
         const summarised = source !== undefined;
         if (life.wrapped) source = "stdout";
         const exact = source === "stdout" || source === "source_output";
-        const fields = { text: visible, source, sourceCompleteness: exact ? "complete" : sourceCompleteness };
+        const fields = { text: visible, source, ending, sourceCompleteness: exact ? "complete" : sourceCompleteness };
         const capped = await open.client.request("cap", { sourceCallId: life.id, ...fields }, DECISION_MS);
         if (capped["changed"] === true) {
           // A wrapped call's own streams come first; its visible text is a second way back.
