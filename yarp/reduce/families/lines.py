@@ -1,0 +1,175 @@
+"""How families read a stream: windows cut by the stream alone, and lines by what a parser wants.
+
+A parser says in `wake` which lines matter in its present state, so the rest is skipped by one
+search instead of a loop; where windows begin depends on the bytes alone, so any chunking gives
+the same answer. Once a parser has had its share, only the end of the stream is read: outcomes
+stand there.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
+
+WINDOW_BYTES = 256 * 1024
+LINES_TAKEN = 20_000
+# Every line of a stream's end is looked at, whatever the parser waits for.
+LAST_BYTES = 4 * 1024
+
+
+class Wake:
+    """The lines that end a stretch of noise: by how they start, or by what they hold."""
+
+    __slots__ = ("_start", "inside", "starts")
+
+    def __init__(self, *starts: bytes, inside: tuple[bytes, ...] = ()) -> None:
+        self.starts = starts
+        self.inside = inside
+        self._start: re.Pattern[bytes] | None = None
+
+    def start(self) -> re.Pattern[bytes]:
+        """The pattern of a newline and one of the starts; compiled when first needed."""
+        if self._start is None:
+            import re
+
+            self._start = re.compile(b"\n(?:" + b"|".join(map(re.escape, self.starts)) + b")")
+        return self._start
+
+
+class Parser:
+    """Takes the lines of one stream; `wake` is None where every line matters."""
+
+    wake: Wake | None = None
+
+    def line(self, line: bytes) -> None:
+        """Take one line without its newline; it may also be one that `wake` does not ask for."""
+        raise NotImplementedError
+
+    def skipped(self) -> None:
+        """A stretch of unread windows is about to end: whatever was open is open no more."""
+
+
+class Windows:
+    """Cuts blocks again, at the last newline in every `size` bytes, whatever the blocks were.
+
+    `rest` holds back at least one window, so that the end of a stream is never in the middle.
+    """
+
+    __slots__ = ("_held", "_parts", "size", "take")
+
+    def __init__(self, take: Callable[[bytes], None], size: int = WINDOW_BYTES) -> None:
+        self.take = take
+        self.size = size
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    def feed(self, block: bytes) -> None:
+        """Take a block of whole lines."""
+        self._parts.append(block)
+        self._held += len(block)
+        if self._held < 2 * self.size:
+            return
+        data = b"".join(self._parts)
+        start = 0
+        while len(data) - start >= 2 * self.size:
+            cut = data.rfind(b"\n", start, start + self.size) + 1
+            if not cut:
+                cut = data.find(b"\n", start + self.size) + 1
+                if not cut:
+                    break
+            self.take(data[start:cut])
+            start = cut
+        self._parts = [data[start:]]
+        self._held = len(data) - start
+
+    def rest(self) -> bytes:
+        """What no window has taken yet: the end of the stream."""
+        return b"".join(self._parts)
+
+
+class Sieve:
+    """Gives a parser the lines of one stream that it asks for.
+
+    `lost` is True when windows in the middle went unread because the parser had its share.
+    """
+
+    def __init__(self, parser: Parser) -> None:
+        self.parser = parser
+        self.windows = Windows(self._window)
+        self.lost = False
+        self._taken = 0
+
+    def feed(self, block: bytes) -> None:
+        """Take a block of whole lines."""
+        self.windows.feed(block)
+
+    def finish(self) -> None:
+        """Read the end of the stream."""
+        if self.lost:
+            self.parser.skipped()
+        rest = self.windows.rest()
+        if not self._taken and len(rest) < WINDOW_BYTES // 4:
+            # Small: compiling a pattern costs more than looking at each line.
+            for line in split(rest):
+                self.parser.line(line)
+            return
+        last = max(0, rest.rfind(b"\n", 0, max(0, len(rest) - LAST_BYTES)) + 1)
+        for line in wanted(self.parser, rest[:last]):
+            self.parser.line(line)
+        for line in split(rest[last:]):
+            self.parser.line(line)
+
+    def _window(self, window: bytes) -> None:
+        if self._taken >= LINES_TAKEN:
+            self.lost = True
+            return
+        self._taken += 1
+        for line in wanted(self.parser, window):
+            self.parser.line(line)
+            self._taken += 1
+
+
+def split(data: bytes) -> list[bytes]:
+    """The lines of whole-line data, without their newlines."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def wanted(parser: Parser, window: bytes) -> Iterator[bytes]:
+    """The window's lines, skipping what the parser's present `wake` does not ask for."""
+    data = b"\n" + window
+    position = 0  # always at the newline before a line
+    end = len(data) - 1 if data.endswith(b"\n") else len(data)
+    ahead: dict[bytes, int] = {}
+    while position < end:
+        wake = parser.wake
+        if wake is not None:
+            position = _next(wake, data, position, end, ahead)
+            if position >= end:
+                return
+        stop = data.find(b"\n", position + 1)
+        if stop < 0:
+            stop = len(data)
+        yield data[position + 1 : stop]
+        position = stop
+
+
+def _next(wake: Wake, data: bytes, position: int, end: int, ahead: dict[bytes, int]) -> int:
+    """The newline before the next line that wakes, from `position` on; `end` when there is none."""
+    best = end
+    if wake.starts:
+        found = wake.start().search(data, position)
+        if found:
+            best = found.start()
+    for needle in wake.inside:
+        at = ahead.get(needle, -1)
+        if at < position:
+            at = data.find(needle, position)
+            ahead[needle] = at = end if at < 0 else at
+        if at < best:
+            best = max(position, data.rfind(b"\n", position, at + 1))
+    return best

@@ -1,0 +1,273 @@
+"""What any test runner reports and how it is told: outcome, failures with their causes, notes.
+
+Parsers fill a `Report`; `pieces` decides what each line is worth. Every failing test's name comes
+before any detail, and each failure's first cause before the depth of another's.
+"""
+
+from __future__ import annotations
+
+from yarp.reduce.families.base import Piece
+from yarp.reduce.families.lines import Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FAILURES_KEPT = 1_000
+DETAILED = 120
+BLOCK_HEAD_BYTES = 6 * 1024
+BLOCK_TAIL_BYTES = 2 * 1024
+NOTES_KEPT = 60
+# A cause is this long at most before the other failures have theirs.
+CAUSE_BYTES = 640
+TITLE_BYTES = 400
+
+# What a line of a failure is, as parsers grade it; also its worth. Of DEPTH (frames of libraries,
+# rules, blank lines) nothing is ever shown: the way back leads to it.
+CAUSE, FRAME, MORE, CAPTURED, CONTEXT, DEPTH = 2, 3, 4, 5, 6, 9
+
+
+class Excerpt:
+    """The first and the last lines of something long, in bounded memory."""
+
+    __slots__ = ("_size", "_tail", "_tail_size", "lines")
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self._size = 0
+        self._tail: list[bytes] = []
+        self._tail_size = 0
+
+    def add(self, line: bytes) -> None:
+        """Keep a line, and let go of one in the middle."""
+        if self._size < BLOCK_HEAD_BYTES:
+            self.lines.append(line)
+            self._size += len(line) + 1
+            return
+        self._tail.append(line)
+        self._tail_size += len(line) + 1
+        while self._tail_size > BLOCK_TAIL_BYTES and len(self._tail) > 1:
+            self._tail_size -= len(self._tail.pop(0)) + 1
+
+    def text(self) -> list[bytes]:
+        """The lines kept."""
+        return self.lines + self._tail
+
+
+class Failure(Excerpt):
+    """One failing test, suite or target: its title as printed, and the lines said about it.
+
+    `brief` is the tool's own one-line cause, used where the lines themselves find no room.
+    """
+
+    __slots__ = ("brief", "grade", "name", "title")
+
+    def __init__(
+        self,
+        title: bytes,
+        name: bytes,
+        grade: Callable[[list[bytes]], list[int]] | None = None,
+        brief: bytes = b"",
+    ) -> None:
+        super().__init__()
+        self.title = title
+        self.name = name
+        self.grade = grade
+        self.brief = brief
+
+
+class Report:
+    """What was read of a run; lists are bounded, `more` counts what they could not hold."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[int, bytes]] = []
+        self.failures: list[tuple[int, Failure]] = []
+        self.notes: list[tuple[int, int, bytes, str]] = []
+        self.marks: list[tuple[int, Failure]] = []
+        self.more = 0
+        self.failed = False  # the tool itself says that something went wrong
+        self.recognised = False
+
+    def outcome(self, stream: int, line: bytes) -> None:
+        """Keep an outcome line of the tool; past a bound the first ones and the last stay."""
+        self.recognised = True
+        if len(self.outcomes) >= 2 * NOTES_KEPT:
+            self.outcomes[-1] = (stream, line)
+        else:
+            self.outcomes.append((stream, line))
+
+    def failure(self, stream: int, failure: Failure) -> None:
+        """Keep a failure, or count it."""
+        self.failed = self.recognised = True
+        if len(self.failures) < FAILURES_KEPT:
+            self.failures.append((stream, failure))
+        else:
+            self.more += 1
+
+    def mark(self, stream: int, title: bytes, name: bytes) -> None:
+        """Keep a name from the progress; told only when no failure has more to say."""
+        if len(self.marks) < FAILURES_KEPT:
+            self.marks.append((stream, Failure(title, name)))
+
+    def note(self, worth: int, stream: int, line: bytes, term: str = "") -> None:
+        """Keep a line that is neither outcome nor failure."""
+        if len(self.notes) < 4 * NOTES_KEPT:
+            self.notes.append((worth, stream, line, term))
+
+
+class Runner(Parser):
+    """A parser that fills a report; `plain` holds lines that it has no other place for."""
+
+    def __init__(self, report: Report, stream: int) -> None:
+        self.report = report
+        self.stream = stream
+        self.plain = Excerpt()
+        self.open: Failure | None = None
+
+    def skipped(self) -> None:
+        """Whatever block was open is open no more."""
+        self.open = None
+
+    def finish(self) -> None:
+        """The stream has ended."""
+        self.open = None
+
+
+def pieces(report: Report, budget_bytes: int) -> list[Piece]:
+    """The report in reading order: outcome, failures, notes."""
+    out = [Piece(line, 0, stream) for stream, line in _unique(report.outcomes)]
+    spent = sum(len(piece.text) + 1 for piece in out)
+    out += _failures(report, max(0, budget_bytes - 200 - spent))
+    if report.more:
+        out.append(
+            Piece(
+                b"(%d more failures beyond the first %d)" % (report.more, FAILURES_KEPT), 1, lines=0
+            )
+        )
+    seen: set[bytes] = set()
+    for worth, stream, line, term in report.notes:
+        if line not in seen:
+            seen.add(line)
+            out.append(Piece(line, worth, stream, terms=(term,) if term else ()))
+    return out
+
+
+def _unique(outcomes: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    return list(dict.fromkeys(outcomes))
+
+
+def _failures(report: Report, budget_bytes: int) -> list[Piece]:
+    """Titles first, then a cause for as many as the budget holds, then depth."""
+    told = [_Told(stream, failure) for stream, failure in report.failures or report.marks]
+    groups: dict[tuple[bytes, ...], list[_Told]] = {}
+    for one in told:
+        if one.cause:
+            group = groups.setdefault(one.cause, [])
+            one.again = any(one.title == other.title for other in group[:4])
+            if not one.again:
+                group.append(one)
+    # A compiler says the same of the library and of its tests: once is enough.
+    told = [one for one in told if not one.again]
+    names = sum(len(one.title) + 1 for one in told)
+    crowded = names > budget_bytes * 6 // 10
+    # Too many to name: one of each cause, some names, and the marker's search for the others.
+    name_budget = budget_bytes * 45 // 100 if crowded else names
+    cause_budget = budget_bytes - name_budget
+    previous: tuple[bytes, ...] = ()
+    out: list[Piece] = []
+    for one in told:
+        group = groups.get(one.cause, [one])
+        first = group[0] is one
+        if not first:
+            near = previous == one.cause
+            one.title += (
+                b" (same error)"
+                if near
+                else b" (same error as " + _short(group[0].failure.name) + b")"
+            )
+        elif crowded and len(group) > 2:
+            one.title += b" (and %d more with the same error)" % (len(group) - 1)
+        previous = one.cause
+        least = CAUSE
+        if first and one.cause and cause_budget < one.cause_bytes and one.failure.brief:
+            one.title += b" - " + one.failure.brief
+            least = CAPTURED
+        worth = 1
+        if crowded:
+            name_budget -= len(one.title) + 1
+            worth = 4 if name_budget < 0 or not first else 1
+            name_budget += 0 if worth == 1 else len(one.title) + 1
+        out.append(Piece(one.title, worth, one.stream, terms=one.terms))
+        if first:
+            if worth == 1:
+                cause_budget -= one.cause_bytes
+            out += one.details(least if worth == 1 else 8)
+    return out
+
+
+def _short(name: bytes) -> bytes:
+    return name.rpartition(b"::")[2] if b"::" in name and b"[" not in name else name
+
+
+class _Told:
+    """A failure on its way to pieces: its title, its graded lines, its cause."""
+
+    __slots__ = ("again", "cause", "cause_bytes", "failure", "graded", "stream", "terms", "title")
+
+    def __init__(self, stream: int, failure: Failure) -> None:
+        self.stream = stream
+        self.failure = failure
+        self.title = failure.title
+        self.again = False
+        self.graded = _graded(failure)
+        self.cause = tuple(line for worth, line in self.graded if worth == CAUSE)
+        self.cause_bytes = sum(len(line) + 1 for line in self.cause)
+        if not self.cause and failure.brief:
+            self.title += b" - " + failure.brief
+        name = failure.name.decode("utf-8", "replace")
+        self.terms = (failure.title.split(b" ", 1)[0].decode("utf-8", "replace"), name)
+
+    def details(self, least: int) -> list[Piece]:
+        """Neighbouring lines of one worth become one piece, so that they stay or go together."""
+        out: list[Piece] = []
+        held: list[bytes] = []
+        current = -1
+        for worth, line in [*self.graded, (-2, b"")]:
+            # Depth is taken in parts: as much of it as fits.
+            if worth != current or sum(map(len, held)) > 300:
+                if held:
+                    text = b"\n".join(held)
+                    out.append(Piece(text, max(least, current), self.stream, terms=self.terms[1:]))
+                held, current = [], worth
+            held.append(line)
+        return out
+
+
+def _graded(failure: Failure) -> list[tuple[int, bytes]]:
+    """The failure's lines with their worth; what is too long for a cause is worth less."""
+    lines = failure.text()
+    grades = failure.grade(lines) if failure.grade else [CAUSE] * len(lines)
+    left = CAUSE_BYTES
+    out = []
+    for worth, line in zip(grades, lines, strict=True):
+        if worth == DEPTH or not line.strip():
+            continue
+        if worth in (CAUSE, FRAME):
+            kept = cut(line, TITLE_BYTES) if len(line) > TITLE_BYTES else line
+            left -= len(kept) + 1
+            out.append((worth if left >= 0 else MORE, kept))
+        else:
+            out.append((worth, line))
+    return out
+
+
+def cut(line: bytes, size: int) -> bytes:
+    """The line's beginning and end around a note of what is missing, on character boundaries."""
+    if len(line) <= size:
+        return line
+    keep = max(0, size - 24)
+    head = line[: keep * 2 // 3].decode("utf-8", "ignore").encode()
+    tail = line[len(line) - keep // 3 :]
+    while tail and tail[0] & 0xC0 == 0x80:
+        tail = tail[1:]
+    return b"%s[... %d bytes ...]%s" % (head, len(line) - len(head) - len(tail), tail)

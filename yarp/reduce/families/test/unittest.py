@@ -1,0 +1,67 @@
+"""Python's unittest: blocks between rules of `=` and `-`, then `Ran N tests` and OK or FAILED."""
+
+from __future__ import annotations
+
+from yarp.reduce.families.lines import Wake
+from yarp.reduce.families.test.report import Failure, Runner
+from yarp.reduce.families.test.words import traceback_grades
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.reduce.families.test.report import Report
+
+_KINDS = (b"FAIL: ", b"ERROR: ", b"UNEXPECTED SUCCESS: ")
+_DOUBLE = b"=" * 70
+_SINGLE = b"-" * 70
+_NOISE = Wake(
+    _DOUBLE, _SINGLE, *_KINDS, b"Ran ", b"OK", b"FAILED", b"NO TESTS RAN", b"Traceback",
+    inside=(b" ... FAIL\n", b" ... ERROR\n"),
+)  # fmt: skip
+
+
+class Unittest(Runner):
+    """Reads the report that unittest writes to standard error."""
+
+    def __init__(self, report: Report, stream: int) -> None:
+        super().__init__(report, stream)
+        self.wake = _NOISE
+        self.ruled = False
+        self.ran = False
+
+    def skipped(self) -> None:
+        """Whatever block was open is open no more."""
+        self._close()
+
+    def line(self, line: bytes) -> None:
+        """Take one line."""
+        ruled, self.ruled = self.ruled, line == _DOUBLE
+        if self.ruled:
+            self._close()
+        elif ruled and line.startswith(_KINDS):
+            self.open = Failure(line, line.partition(b": ")[2].partition(b" ")[0], traceback_grades)
+            self.report.failure(self.stream, self.open)
+            self.wake = None
+        elif line.startswith(b"Ran ") and b" test" in line and b" in " in line:
+            self._close()
+            self.report.outcome(self.stream, line)
+            self.ran = True
+        elif self.ran and line.startswith((b"OK", b"FAILED", b"NO TESTS RAN")):
+            self.report.outcome(self.stream, line)
+            self.report.failed = self.report.failed or not line.startswith(b"OK")
+            self.ran = False
+        elif self.open is not None:
+            if line != _SINGLE:
+                self.open.add(line)
+        elif line.endswith((b" ... FAIL", b" ... ERROR")):
+            self.report.failed = True
+            self.report.mark(self.stream, line, line.partition(b" ")[0])
+        elif line.strip(b".sEFxu-") and not line.endswith((b" ... ok", b" ... expected failure")):
+            self.plain.add(line)
+
+    def finish(self) -> None:
+        """The stream has ended."""
+        self._close()
+
+    def _close(self) -> None:
+        self.open = None
+        self.wake = _NOISE
