@@ -107,7 +107,7 @@ class Go(Runner):
         if logs is self.current:
             self.current = None
         if start.startswith(b"--- FAIL"):
-            failure = Failure(start, name, log_grades)
+            failure = Failure(start, name, log_grades, "FAIL")
             for text in logs.text() if logs else ():
                 failure.add(text)
             self._open(failure)

@@ -107,7 +107,7 @@ class Jest(Runner):
         if len(self.told) < 4_000:
             self.told.add(key)
         shown = b"FAIL " + self.file + b": " + title if self.file else b"FAIL " + title
-        self._open(Failure(shown, title, grades))
+        self._open(Failure(shown, title, grades, _BULLET.decode().strip()))
 
     def _vitest(self, line: bytes) -> None:
         title = line.strip().partition(b" ")[2].strip()

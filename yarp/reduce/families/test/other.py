@@ -38,9 +38,11 @@ _BAD = (
     b"***Failed",
 )
 _NOISE = Wake(
-    *_BAD, *_CROSSES, *_ENDINGS, b"# ", _INFO, b"  ", b"Traceback", b"Bail out!", b"panic", b"fatal",
+    *_BAD, *_CROSSES, *_ENDINGS, b"# ", _INFO, b"  ", b"Traceback", b"Bail out!", b"panic",
+    b"fatal",
     inside=(b"not ok ", b" passing", b" failing", b" passed", b" failed", b" examples, "),
 )  # fmt: skip
+_WEAK = (b"FAIL", b"ERROR ", b"ERROR:", b"Error: ", b"error: ", b"Failed ", b"Error\t")
 _WORDS = (
     b"passed",
     b"failed",
@@ -65,6 +67,7 @@ class Other(Runner):
         self.indent = 0
         self.told: set[bytes] = set()
         self.blanks = 0
+        self.closing = False
 
     def line(self, line: bytes) -> None:
         """Take one line."""
@@ -72,12 +75,23 @@ class Other(Runner):
         indent = len(line) - len(start)
         if _ending(line, start):
             self.open = None
+            self.closing = True
             self.report.outcome(self.stream, line)
             self.report.failed = self.report.failed or _nonzero_failures(start)
             return
         title = _title(start)
-        if title and not (self.open is not None and indent > self.indent + 3):
-            self._begin(line, start, title, indent)
+        inside = self.open is not None and indent > self.indent
+        if not title and not inside and start.startswith(_WEAK):
+            title = start
+        numbered = bool(title) and start[:1].isdigit()
+        if numbered and not self.closing:
+            # mocha numbers its failures twice: in the tree, and below with their causes.
+            self.report.failed = True
+            self.report.mark(self.stream, start, title)
+        elif numbered or (title and not (inside and indent > self.indent + 3)):
+            self._begin(start, title, indent)
+        elif start.startswith((b"# Subtest", b"1..")):
+            self.open = None
         elif self.open is not None:
             self.blanks = 0 if start else self.blanks + 1
             if self.blanks > 3 or (
@@ -92,12 +106,14 @@ class Other(Runner):
         ):
             self.plain.add(line)
 
-    def _begin(self, line: bytes, start: bytes, title: bytes, indent: int) -> None:
+    def _begin(self, start: bytes, title: bytes, indent: int) -> None:
         self.open = None
         self.blanks = 0
         self.indent = indent
         name = title.split(b" (")[0].rstrip(b":")
-        if name in self.told:
+        if name == b"failing tests":
+            return
+        if name in self.told and not start[:1].isdigit():
             # Said twice: once where it happened, once in the list at the end, with more.
             for stream, failure in self.report.failures:
                 if failure.name == name and stream == self.stream:
@@ -107,7 +123,8 @@ class Other(Runner):
             return
         if len(self.told) < 2_000:
             self.told.add(name)
-        self.open = Failure(start if indent < 8 else line.strip(), name, grades)
+        word = "not ok" if start.startswith(b"not ok") else ""
+        self.open = Failure(start.rstrip(), name, grades, word)
         self.report.failure(self.stream, self.open)
 
 
@@ -158,10 +175,6 @@ def _title(start: bytes) -> bytes:
         return rest
     if start.startswith((b"(fail) ", b"--- FAIL: ", b"[FAIL] ")):
         return start.partition(b" ")[2]
-    if start.startswith(
-        (b"FAIL ", b"FAIL: ", b"FAILED ", b"ERROR ", b"ERROR: ", b"Error: ", b"error: ", b"Failed ")
-    ):
-        return start
     return b""
 
 

@@ -57,23 +57,25 @@ class Excerpt:
 class Failure(Excerpt):
     """One failing test, suite or target: its title as printed, and the lines said about it.
 
-    `brief` is the tool's own one-line cause, used where the lines themselves find no room.
+    `brief` is the tool's own one-line cause, used where the lines themselves find no room;
+    `word` is what a search for all failures of the run would look for.
     """
 
-    __slots__ = ("brief", "grade", "name", "title")
+    __slots__ = ("brief", "grade", "name", "title", "word")
 
     def __init__(
         self,
         title: bytes,
         name: bytes,
         grade: Callable[[list[bytes]], list[int]] | None = None,
-        brief: bytes = b"",
+        word: str = "",
     ) -> None:
         super().__init__()
         self.title = title
         self.name = name
         self.grade = grade
-        self.brief = brief
+        self.word = word
+        self.brief = b""
 
 
 class Report:
@@ -225,7 +227,8 @@ class _Told:
         if not self.cause and failure.brief:
             self.title += b" - " + failure.brief
         name = failure.name.decode("utf-8", "replace")
-        self.terms = (failure.title.split(b" ", 1)[0].decode("utf-8", "replace"), name)
+        word = failure.word or failure.title.split(b" ", 1)[0].decode("utf-8", "replace")
+        self.terms = tuple(term for term in (word, name) if term)
 
     def details(self, least: int) -> list[Piece]:
         """Neighbouring lines of one worth become one piece, so that they stay or go together."""
@@ -237,7 +240,7 @@ class _Told:
             if worth != current or sum(map(len, held)) > 300:
                 if held:
                     text = b"\n".join(held)
-                    out.append(Piece(text, max(least, current), self.stream, terms=self.terms[1:]))
+                    out.append(Piece(text, max(least, current), self.stream, terms=self.terms))
                 held, current = [], worth
             held.append(line)
         return out
