@@ -27,7 +27,6 @@ def read(family, name, part):
 
 def summarise(family, name, chunk_bytes):
     argv = shlex.split(read(family, name, "cmd").decode().split(" 2>&1")[0])
-    # A small budget makes small recordings count: the facts must survive in it too.
     status = Status(int(read(family, name, "exitcode")))
     reduction = Reduction(Selection("test", name, family, {}, tuple(argv)), Settings())
     for stream, part in enumerate(("stdout", "stderr")):
@@ -49,11 +48,6 @@ def test_a_recorded_output_keeps_its_facts_within_the_budget(family, name):
         assert summary.changed, summary.reason
         assert len(text) <= budget
         assert text.count(b"[yarp: ") == 1
-    assert (
-        not any(not line.strip() for line in text.splitlines())
-        or family != "test"
-        or not summary.changed
-    )
 
 
 @pytest.mark.parametrize(("family", "name"), CASES)
