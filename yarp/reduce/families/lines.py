@@ -39,16 +39,20 @@ class Wake:
 
 
 class Parser:
-    """Takes the lines of one stream; `wake` is None where every line matters."""
+    """Takes the lines of one stream; `wake` is None where every line matters.
+
+    `late` are the lines still wanted of what follows when the parser has had its share.
+    """
 
     wake: Wake | None = None
+    late: Wake | None = None
 
     def line(self, line: bytes) -> None:
         """Take one line without its newline; it may also be one that `wake` does not ask for."""
         raise NotImplementedError
 
     def skipped(self) -> None:
-        """A stretch of unread windows is about to end: whatever was open is open no more."""
+        """Lines are about to be left out: whatever was open is open no more, counts are partial."""
 
 
 class Windows:
@@ -116,18 +120,23 @@ class Sieve:
                 self.parser.line(line)
             return
         last = max(0, rest.rfind(b"\n", 0, max(0, len(rest) - LAST_BYTES)) + 1)
-        for line in wanted(self.parser, rest[:last]):
+        for line in wanted(rest[:last], self.parser):
             self.parser.line(line)
         for line in split(rest[last:]):
             self.parser.line(line)
 
     def _window(self, window: bytes) -> None:
+        parser = self.parser
+        only = None
         if self._taken >= LINES_TAKEN:
             self.lost = True
-            return
+            parser.skipped()
+            only = parser.late
+            if only is None or self._taken >= 2 * LINES_TAKEN:
+                return
         self._taken += 1
-        for line in wanted(self.parser, window):
-            self.parser.line(line)
+        for line in wanted(window, parser, only):
+            parser.line(line)
             self._taken += 1
 
 
@@ -139,14 +148,14 @@ def split(data: bytes) -> list[bytes]:
     return lines
 
 
-def wanted(parser: Parser, window: bytes) -> Iterator[bytes]:
-    """The window's lines, skipping what the parser's present `wake` does not ask for."""
+def wanted(window: bytes, parser: Parser, only: Wake | None = None) -> Iterator[bytes]:
+    """The window's lines that `only`, or else the parser's present `wake`, asks for."""
     data = b"\n" + window
     position = 0  # always at the newline before a line
     end = len(data) - 1 if data.endswith(b"\n") else len(data)
     ahead: dict[bytes, int] = {}
     while position < end:
-        wake = parser.wake
+        wake = only or parser.wake
         if wake is not None:
             position = _next(wake, data, position, end, ahead)
             if position >= end:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FILES_KEPT = 4_096
 LINES_PER_FILE = 40
 LINES_KEPT = 4_000
+# So many changes from file to file are followed; beyond them matches are only counted.
+SWITCHES = 20_000
 LINE_BYTES = 240
 NOTES_KEPT = 40
 NAMES_A_LINE = 8
@@ -59,7 +61,7 @@ class Family(base.Family):
         self.heading: _File | None = None
         self.matches = 0
         self.kept = 0
-        self.full = False
+        self.switches = 0
         self.lanes = (Windows(self._read), Windows(self._complain))
 
     def feed(self, stream: int, block: bytes) -> None:
@@ -88,17 +90,21 @@ class Family(base.Family):
     # Reading.
 
     def _read(self, window: bytes) -> None:
-        lines = split(window)
-        if not lines:
+        if not window:
             return
-        if not self.shape.learnt:
-            self.shape.learn(lines)
-        if self.shape.headed:
-            self._headed(lines)
-        elif self.shape.named:
-            self._named(lines)
-        elif not self.shape.unknown:
-            self._bare(lines)
+        shape = self.shape
+        if not shape.learnt:
+            shape.learn(split(window))
+        if shape.unknown:
+            return
+        if shape.headed:
+            self._headed(window)
+        elif not shape.named:
+            self._bare(window)
+        elif self.switches < SWITCHES:
+            self._named(split(window))
+        else:
+            self.matches += shape.count_named(window)
 
     def _named(self, lines: list[bytes]) -> None:
         """Lines `path:text`: those of a file stand together, so its name is compared, not split."""
@@ -118,6 +124,7 @@ class Family(base.Family):
                 continue
             self._count(file, found)
             found = 0
+            self.switches += 1
             name = shape.name(line)
             if not name:
                 self._loose(line)
@@ -134,32 +141,49 @@ class Family(base.Family):
                 self._keep(file, line[len(matching) :], match=True)
         self._count(file, found)
 
-    def _headed(self, lines: list[bytes]) -> None:
+    def _headed(self, window: bytes) -> None:
         """Headings of rg: a path, then `12:text` or `12-text`, then an empty line."""
-        for line in lines:
-            mark = _number(line)[1]
-            if not line:
+        parts = window.split(b"\n\n")
+        for at, part in enumerate(parts):
+            if at:
                 self.heading = None
-            elif mark and self.heading is not None:
-                self._count(self.heading, int(mark == b":"))
-                if len(self.heading.lines) < LINES_PER_FILE:
-                    self._keep(self.heading, line, match=mark == b":")
-            elif self.heading is None and line != b"--":
-                self.heading = self._file(line) or _File(line)
-            else:
-                self._loose(line)
-
-    def _bare(self, lines: list[bytes]) -> None:
-        """One file, whose name is not printed."""
-        file = self._file(b"")
-        numbered = self.shape.numbered
-        for line in lines:
-            if line == b"--" or line.startswith((b"Binary file ", b"grep: ")):
-                self._loose(line)
+            body = b"\n" + part.rstrip(b"\n")
+            if self.heading is None and len(body) > 1:
+                name, newline, rest = body[1:].partition(b"\n")
+                self.heading = self._file(name) or _File(name)
+                body = newline + rest
+            if self.heading is None:
                 continue
-            match = not numbered or _number(line)[1] == b":"
-            self._count(file, int(match))
-            if file is not None and len(file.lines) < LINES_PER_FILE:
+            self._count(self.heading, self.shape.count_numbered(body))
+            self._first(self.heading, body)
+        if window.endswith(b"\n\n"):
+            self.heading = None
+
+    def _bare(self, window: bytes) -> None:
+        """One file, whose name is not printed."""
+        file = self._file(b"") or _File(b"")
+        body = b"\n" + window.removesuffix(b"\n")
+        for mark in (b"\nBinary file ", b"\ngrep: "):
+            if mark in body:
+                for line in body.split(b"\n"):
+                    if line.startswith(mark[1:]):
+                        self._loose(line)
+        if self.shape.numbered:
+            found = self.shape.count_numbered(body)
+        else:
+            found = body.count(b"\n") - (body + b"\n").count(b"\n--\n")
+            found -= body.count(b"\nBinary file ") + body.count(b"\ngrep: ")
+        self._count(file, found)
+        self._first(file, body)
+
+    def _first(self, file: _File, body: bytes) -> None:
+        """Keep the first lines of a body whose lines begin after a newline."""
+        missing = LINES_PER_FILE - len(file.lines)
+        if missing <= 0:
+            return
+        for line in body.split(b"\n", missing + 1)[1 : missing + 1]:
+            if line and line != b"--" and not line.startswith((b"Binary file ", b"grep: ")):
+                match = not (self.shape.numbered or self.shape.headed) or _number(line)[1] == b":"
                 self._keep(file, line, match=match)
 
     def _count(self, file: _File | None, found: int) -> None:
@@ -171,7 +195,7 @@ class Family(base.Family):
         file = self.files.get(name)
         if file is None:
             if len(self.files) >= FILES_KEPT:
-                self.full = True
+                self.switches = SWITCHES
                 return None
             file = self.files[name] = _File(name)
         return file
@@ -215,8 +239,8 @@ class Family(base.Family):
     def _found(self, budget_bytes: int) -> list[Piece]:
         files = [file for file in self.files.values() if file.count]
         total = b"%d match%s" % (self.matches, b"" if self.matches == 1 else b"es")
-        if self.full:
-            total += b" in more than %d files" % FILES_KEPT
+        if self.switches >= SWITCHES:
+            total += b" in at least %d files" % len(files)
         elif b"" not in self.files:
             total += b" in %d file%s" % (len(files), b"" if len(files) == 1 else b"s")
         pieces = [Piece(total, 0, lines=0)] if self.matches else []
@@ -348,6 +372,20 @@ class _Shape:
         if name and self.asked_context and _dashed(name):
             return b""
         return name
+
+    def count_numbered(self, body: bytes) -> int:
+        """How many lines after a newline begin with `12:`."""
+        import re
+
+        return len(re.findall(rb"\n[0-9]+:", body))
+
+    def count_named(self, window: bytes) -> int:
+        """How many lines are matches, where nothing but their number is wanted any more."""
+        if not (self.numbered or self.asked_context):
+            return window.count(b"\n") + (not window.endswith(b"\n"))
+        import re
+
+        return len(re.findall(rb"\n[^:\n]+:[0-9]+:", b"\n" + window))
 
     def is_context(self, rest: bytes) -> bool:
         """Whether what follows `path-` is a line of context."""

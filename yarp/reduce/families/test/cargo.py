@@ -31,6 +31,8 @@ _NEXTEST = (b"FAIL", b"TIMEOUT", b"SIGABRT", b"SIGSEGV", b"ABORT", b"TRY")
 class Cargo(Runner):
     """Reads the standard output of test targets, and cargo's own words on standard error."""
 
+    late = Wake(b"test result: ", b"---- ", b"error")
+
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
         self.wake = _NOISE
@@ -43,6 +45,7 @@ class Cargo(Runner):
 
     def skipped(self) -> None:
         """Whatever block was open is open no more."""
+        super().skipped()
         self._close()
 
     def line(self, line: bytes) -> None:
@@ -99,7 +102,8 @@ class Cargo(Runner):
             self.report.outcome(
                 self.stream,
                 b"test result: ok. %d passed; %d failed; %d ignored; %d filtered out"
-                b" (%d targets together)" % (passed, failed, ignored, filtered, len(self.good)),
+                b" (%s%d targets together)"
+                % (passed, failed, ignored, filtered, b"first " * self.partial, len(self.good)),
             )
         for name in self.marked:
             if name not in self.told:

@@ -33,6 +33,8 @@ _LOGS_KEPT = 64
 class Go(Runner):
     """Reads the output of `go test`, with and without `-v`."""
 
+    late = Wake(b"--- FAIL", b"FAIL\t", b"panic: ", b"ok  \t")
+
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
         self.wake = _NOISE
@@ -46,6 +48,7 @@ class Go(Runner):
 
     def skipped(self) -> None:
         """Whatever test was running is running no more."""
+        super().skipped()
         self.running.clear()
         self.current = None
         self._close()
@@ -79,8 +82,10 @@ class Go(Runner):
         self._close()
         if self.good + self.empty > 1 or (self.bad and self.good + self.empty > 0):
             words = b"ok %d packages" % self.good if self.good != 1 else b"ok 1 package"
+            if self.partial:
+                words = words.replace(b"ok ", b"ok at least ")
             if self.bad:
-                words = b"FAIL %d, " % self.bad + words
+                words = b"FAIL %s%d, " % (b"at least " * self.partial, self.bad) + words
             if self.empty:
                 words += b", %d without test files" % self.empty
             self.report.outcome(self.stream, words)

@@ -47,6 +47,8 @@ _NOISE = Wake(
 class Jest(Runner):
     """Reads jest's and vitest's default and verbose reporters, on either stream."""
 
+    late = Wake(_BULLET, b"FAIL ", b" FAIL ", b"Tests:", b"      Tests  ")
+
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
         self.wake = _NOISE
@@ -57,6 +59,7 @@ class Jest(Runner):
 
     def skipped(self) -> None:
         """Whatever block was open is open no more."""
+        super().skipped()
         self._close()
 
     def line(self, line: bytes) -> None:

@@ -61,6 +61,8 @@ _WORDS = (
 class Other(Runner):
     """Reads what no other parser recognises."""
 
+    late = Wake(b"not ok ", *_CROSSES)
+
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
         self.wake = _NOISE

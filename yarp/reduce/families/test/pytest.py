@@ -33,6 +33,8 @@ _LOUD = (b"ERROR: ", b"FAIL ", b"replacing crashed", b"Exit: ")
 class Pytest(Runner):
     """Reads pytest's terminal report, also several one after the other."""
 
+    late = Wake(b"===", b"!!!", b"FAILED ", b"ERROR ")
+
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
         self._reset()

@@ -125,10 +125,12 @@ class Runner(Parser):
         self.stream = stream
         self.plain = Excerpt()
         self.open: Failure | None = None
+        self.partial = False
 
     def skipped(self) -> None:
-        """Whatever block was open is open no more."""
+        """Whatever block was open is open no more, and what was counted is not all."""
         self.open = None
+        self.partial = True
 
     def finish(self) -> None:
         """The stream has ended."""

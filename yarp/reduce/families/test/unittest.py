@@ -30,6 +30,7 @@ class Unittest(Runner):
 
     def skipped(self) -> None:
         """Whatever block was open is open no more."""
+        super().skipped()
         self._close()
 
     def line(self, line: bytes) -> None:
