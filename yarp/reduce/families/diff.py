@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 FILES_KEPT = 2_048
 HUNKS_KEPT = 512
+# So many hunks and files are looked at one by one; beyond them changes are only counted.
+EVENTS_TAKEN = 20_000
+HELD_BYTES = 1 << 20
 HUNK_BYTES = 8 * 1024
 NOTES_KEPT = 40
 MESSAGE_LINES = 14
@@ -103,6 +106,10 @@ class Family(base.Family):
         self.errors: list[bytes] = []
         self.lanes = (Windows(self._read), Windows(self._complain))
         self._event: re.Pattern[bytes] | None = None
+        self.events = 0
+        self.git = False
+        self.counting = False
+        self.held = b""
 
     def feed(self, stream: int, block: bytes) -> None:
         """Take whole lines of one stream."""
@@ -111,6 +118,7 @@ class Family(base.Family):
     def finish(self, status: Status) -> list[Piece] | None:
         """Totals, files, hunks; None where this was no diff."""
         self._read(self.lanes[0].rest())
+        self._tally(self.held)
         self._complain(self.lanes[1].rest())
         if not self.files:
             return None
@@ -128,6 +136,8 @@ class Family(base.Family):
             import re
 
             self._event = re.compile(_EVENTS)
+        if self.git and self.events >= EVENTS_TAKEN:
+            window = self._counted(window)
         data = b"\n" + window.removesuffix(b"\n") if window else b""
         at = 0
         for found in self._event.finditer(data):
@@ -142,14 +152,58 @@ class Family(base.Family):
                 self._begin(data, start)
         self._stretch(data[at:])
 
+    def _counted(self, window: bytes) -> bytes:
+        """Count whole files, holding back the last; answers with what belongs to the open one."""
+        body = self.held + (b"" if self.held else b"\n") + window.removesuffix(b"\n")
+        before = b""
+        if not self.counting:
+            first = body.find(b"\ndiff --git ")
+            if first < 0:
+                if self.file is None or self.hunk is None or b"\ncommit " in body:
+                    return window
+                # Further hunks of the open file.
+                added, removed = body.count(b"\n+"), body.count(b"\n-")
+                self.file.added, self.file.removed = (
+                    self.file.added + added,
+                    self.file.removed + removed,
+                )
+                self.added, self.removed = self.added + added, self.removed + removed
+                self.hunk.text.clear()
+                self.hunk.size = HUNK_BYTES
+                return b""
+            self.counting = True
+            before, body = body[1:first], body[first:]
+        last = body.rfind(b"\ndiff --git ")
+        if last <= 0 and len(body) > HELD_BYTES:
+            last = len(body)
+        last = max(last, 0)
+        self._tally(body[:last])
+        self.held = body[last:] + b"\n" if last < len(body) else b""
+        return before
+
+    def _tally(self, body: bytes) -> None:
+        """Count the files and changes of text that holds their headers whole."""
+        if not body:
+            return
+        import re
+
+        headers = len(re.findall(_HEADERS, body))
+        added, removed = body.count(b"\n+") - headers, body.count(b"\n-") - headers
+        self.added += added
+        self.removed += removed
+        self.files += body.count(b"\ndiff --git ")
+        self.commits += len(re.findall(rb"\ncommit [0-9a-f]{7}", body))
+
     def _begin(self, data: bytes, start: int) -> None:
         """A line that opens something: a hunk, a file, a commit, or tells of a file by itself."""
+        self.events += 1
         line = data[start + 1 : _end(data, start + 1)]
         if line.startswith(b"@@"):
             if self.file is not None:
                 self.hunk = _Hunk(line)
-                self.file.hunks.append(self.hunk)
-                self._hold(self.hunk)
+                if len(self.file.hunks) < HUNKS_KEPT:
+                    self.file.hunks.append(self.hunk)
+                    self._hold(self.hunk)
             return
         self.hunk = None
         if line.startswith(b"--- "):
@@ -165,6 +219,7 @@ class Family(base.Family):
             self.message = 0
             self._part(line)
         elif line.startswith((b"diff --git ", b"diff --cc ", b"diff --combined ")):
+            self.git = True
             self._open(b"\0" + line)
         elif self.file is None or not self.file.name.startswith(b"\0"):
             # `diff -r` and submodules tell of a file in one line.
@@ -182,7 +237,10 @@ class Family(base.Family):
         if hunk is not None and file is not None:
             added, removed = text.count(b"\n+"), text.count(b"\n-")
             if text.startswith(b"\n@@@") or (hunk.text and hunk.text[0].startswith(b"\n@@@")):
-                added, removed = added + text.count(b"\n +"), removed + text.count(b"\n -")
+                added, removed = (
+                    added + text.count(b"\n +"),
+                    removed + text.count(b"\n -"),
+                )
             hunk.lines += text.count(b"\n") - text.count(b"\n\\") - text.startswith(b"\n@@")
             hunk.added += added
             hunk.removed += removed
@@ -229,7 +287,7 @@ class Family(base.Family):
         if len(self.kept) >= 2 * HUNKS_KEPT:
             self.kept.sort(key=_signal)
             for small in self.kept[:HUNKS_KEPT]:
-                small.text = []
+                small.text.clear()
             del self.kept[:HUNKS_KEPT]
 
     def _complain(self, window: bytes) -> None:
@@ -253,12 +311,20 @@ class Family(base.Family):
         for at, (part, head) in enumerate(zip(self.parts, heads, strict=True)):
             if not isinstance(part, _File):
                 pieces.append(
-                    Piece(head, 5 if part.startswith((b"Author:", b"Date:", b"Merge:")) else 1)
+                    Piece(
+                        head,
+                        5 if part.startswith((b"Author:", b"Date:", b"Merge:")) else 1,
+                    )
                 )
                 continue
             term = _title(part).decode("utf-8", "replace")
             pieces.append(
-                Piece(head, 1 if ranks[at] < 40 else 3, lines=0, terms=("diff --git", term))
+                Piece(
+                    head,
+                    1 if ranks[at] < 40 else 3,
+                    lines=0,
+                    terms=("diff --git", term),
+                )
             )
             for hunk in part.hunks:
                 size = chosen.get(id(hunk))
@@ -290,6 +356,10 @@ _EVENTS = (
     rb"\n(?:@@|diff -|commit [0-9a-f]{7}|--- [^\n]*\n\+\+\+ |Only in |Binary files |Submodule "
     rb"|\* Unmerged path )"
 )
+
+
+# A file's header up to its two names; no line of a hunk begins like one of these.
+_HEADERS = rb"\ndiff --git [^\n]*\n(?:[a-z][^\n]*\n){0,8}--- [^\n]*\n\+\+\+ "
 
 
 def _end(data: bytes, start: int) -> int:

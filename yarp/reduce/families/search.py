@@ -432,8 +432,14 @@ def _path_of(line: bytes) -> bytes:
 
 
 def _dashed(name: bytes) -> bool:
-    """Whether a line number between dashes stands in it, as after the path of a line of context."""
-    return any(part.isdigit() for part in name.split(b"-")[1:-1])
+    """Whether it is the path of a line of context with its number and text, not a path alone."""
+    parts = name.split(b"-")
+    for at in range(1, len(parts) - 1):
+        if parts[at].isdigit():
+            path, text = b"-".join(parts[:at]), b"-".join(parts[at + 1 :])
+            if b"." in path.rpartition(b"/")[2] or any(space in text for space in b" \t"):
+                return True
+    return False
 
 
 def _look_named(sample: list[bytes]) -> bool:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _SECTION = Wake(b"=", b"!!", b"INTERNALERROR>", b"ERROR: ", b"FAIL ", b"[gw", b"replacing crashed")
 _PROGRESS = Wake(
-    *_SECTION.starts, inside=(b" FAILED", b" ERROR", b"ed in ", b"arnings in ", b"rrors in ")
+    *_SECTION.starts,
+    inside=(b" FAILED", b" ERROR", b"ed in", b"arnings in", b"rrors in"),
 )
 _BLOCKS = {b"FAILURES": "FAILED", b"ERRORS": "ERROR"}
 _LOUD = (b"ERROR: ", b"FAIL ", b"replacing crashed", b"Exit: ")

@@ -1,0 +1,255 @@
+import os
+import random
+
+import pytest
+
+from yarp.reduce.families.base import Status
+from yarp.reduce.families.test import Family
+
+RECORDINGS = os.path.join(os.path.dirname(__file__), "recordings", "test")
+
+
+def recorded(name, part="stdout"):
+    with open(os.path.join(RECORDINGS, name, part), "rb") as file:
+        return file.read()
+
+
+def summarise(command, stdout=b"", stderr=b"", exit_code=1, block_bytes=1 << 20):
+    """All pieces of a summary, in order; None where the family declines."""
+    family = Family(tuple(command.split()), {"success_bytes": 1024, "failure_bytes": 4096})
+    for stream, data in enumerate((stdout, stderr)):
+        start = 0
+        while start < len(data):
+            end = data.rfind(b"\n", start, start + block_bytes) + 1
+            end = end or data.find(b"\n", start) + 1 or len(data)
+            family.feed(stream, data[start:end])
+            start = end
+    pieces = family.finish(Status(exit_code))
+    return None if pieces is None else [piece.text.decode("utf-8", "replace") for piece in pieces]
+
+
+def text_of(*arguments, **options):
+    return "\n".join(summarise(*arguments, **options))
+
+
+def test_no_tests_never_read_as_passed():
+    for name in ("pytest_empty", "pytest_nofile", "pytest_deselect"):
+        stderr = recorded(name, "stderr") if name == "pytest_nofile" else b""
+        text = text_of("pytest", recorded(name), stderr, exit_code=5)
+        assert "passed" not in text
+        assert "no tests ran" in text or "461 deselected" in text
+    assert "Ran 0 tests" in text_of("unittest", b"", recorded("unittest_none", "stderr"), 0)
+    assert "no tests to run" in text_of("go test", recorded("go_norun"), exit_code=0)
+    assert "No tests found" in text_of("jest", recorded("jest_none"))
+
+
+def test_errors_at_collection_never_read_as_passed():
+    for name in ("pytest_collection", "pytest_collection_addopts_q"):
+        text = text_of("pytest", recorded(name), exit_code=2)
+        assert "passed" not in text
+        assert "No module named 'nowhere_to_be_found'" in text
+        assert "Interrupted: 2 errors during collection" in text
+
+
+def test_passes_beside_a_failing_fixture_are_told_with_its_error():
+    text = text_of("pytest", recorded("pytest_collection_continue"))
+    assert text.startswith("300 passed, 1 skipped, 6 warnings, 2 errors in")
+    assert "ERROR broken/test_import.py" in text
+
+
+def test_each_failure_is_told_once():
+    for name in ("pytest_mixed", "pytest_mixed_ra", "pytest_mixed_xdist_v"):
+        lines = "\n".join(summarise("pytest", recorded(name) if name != "pytest_mixed" else MIXED))
+        for test in ("test_slug_unicode", "test_div_zero", "test_dict", "test_uses_database"):
+            titles = [line for line in lines.split("\n") if line.startswith(("FAILED", "ERROR"))]
+            assert sum(test in title for title in titles) == 1
+        assert "=== " not in lines
+
+
+MIXED = recorded("pytest_mixed_q")
+
+
+def test_a_run_that_was_killed_names_what_had_failed_and_invents_no_count():
+    whole = recorded("pytest_mixed_v")
+    cut = whole[: whole.index(b"= ERRORS =") - 40]
+    text = text_of("pytest -v", cut, exit_code=124)
+    assert "FAILED tests/test_mixed.py::test_slug_unicode" in text
+    assert "ERROR tests/test_mixed.py::test_uses_database" in text
+    assert "passed" not in text
+
+
+def test_an_internal_error_keeps_its_exception():
+    stdout = (
+        b"============================= test session starts ==============================\n"
+        b"collected 3 items\n\n"
+        b"INTERNALERROR> Traceback (most recent call last):\n"
+        + b'INTERNALERROR>   File "/usr/lib/python3/site-packages/_pytest/main.py", line 3, in x\n'
+        b"INTERNALERROR>     y()\n"
+        * 40
+        + b'INTERNALERROR>   File "/srv/demo/conftest.py", line 4, in pytest_collection\n'
+        b"INTERNALERROR>     boom()\n"
+        b"INTERNALERROR> NameError: name 'boom' is not defined\n\n"
+        b"============================ no tests ran in 0.01s =============================\n"
+    )
+    text = text_of("pytest", stdout, exit_code=3)
+    assert "NameError: name 'boom' is not defined" in text
+    assert "/srv/demo/conftest.py" in text
+    assert "no tests ran" in text
+
+
+def test_a_parameter_may_hold_what_ends_a_name_elsewhere():
+    text = text_of("pytest", MIXED)
+    assert "FAILED tests/test_mixed.py::TestShop::test_total[c - d-4]\n" in text
+
+
+def test_a_coverage_that_is_too_low_is_told_though_all_passed():
+    stdout = (
+        b"....                                                                     [100%]\n"
+        b"================================ tests coverage ================================\n"
+        b"Name    Stmts   Miss  Cover\n"
+        + b"a.py       10      5    50%\n"
+        * 60
+        + b"TOTAL      10      5    50%\n"
+        b"FAIL Required test coverage of 90% not reached. Total coverage: 50.00%\n"
+        b"4 passed in 0.10s\n"
+    )
+    text = text_of("pytest -q", stdout)
+    assert "FAIL Required test coverage of 90% not reached. Total coverage: 50.00%" in text
+    assert "TOTAL      10      5    50%" in text
+    assert "4 passed in 0.10s" in text
+
+
+def test_a_worker_that_died_is_told():
+    stdout = (
+        b"2 workers [10 items]\n\n"
+        + b"[gw0] [ 10%] PASSED tests/test_a.py::test_x \n" * 50
+        + b"[gw1] node down: Not properly terminated\nreplacing crashed worker gw1\n"
+        b"=================================== FAILURES ===================================\n"
+        b"________________________________ tests/test_a.py _______________________________\n"
+        b"[gw1] linux -- Python 3.11.7 /usr/bin/python3\n"
+        b"worker 'gw1' crashed while running 'tests/test_a.py::test_segv'\n"
+        b"=========================== short test summary info ============================\n"
+        b"FAILED tests/test_a.py::test_segv\n"
+        b"========================= 1 failed, 9 passed in 1.03s ==========================\n"
+    )
+    text = text_of("pytest -n 2 -v", stdout)
+    assert "worker 'gw1' crashed while running 'tests/test_a.py::test_segv'" in text
+    assert "FAILED tests/test_a.py::test_segv" in text
+    assert "1 failed, 9 passed in 1.03s" in text
+
+
+def test_the_same_cause_is_told_once_with_the_number_of_tests_that_have_it():
+    text = text_of("pytest", recorded("pytest_allfail_q"))
+    assert text.count("RuntimeError: fixture exploded: DB_URL missing") < 4
+    assert "(and 119 more with the same error)" in text
+
+
+def test_a_tests_own_rules_and_words_are_no_sections():
+    stdout = (
+        b"============================= test session starts ==============================\n"
+        b"collected 2 items\n"
+        b"= done =\n=====\nFAILED to frobnicate\nexit code 0 in 3s\n1 passed in spirit\n"
+        + b"chatter\n" * 300
+        + b"============================== 2 passed in 0.03s ===============================\n"
+    )
+    assert summarise("pytest -s", stdout, exit_code=0) == ["2 passed in 0.03s"]
+
+
+def test_a_failed_status_without_a_known_failure_shows_the_end_of_what_was_said():
+    stdout = b"starting\n" + b"working\n" * 500 + b"disk quota exceeded, giving up\n"
+    text = text_of("pytest", stdout, exit_code=1)
+    assert "disk quota exceeded, giving up" in text
+    assert "passed" not in text
+    assert summarise("pytest", b"plain\n" * 300, exit_code=0) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "fact"),
+    [
+        ("pytest_mixed_v", "stdout", "5 failed, 153 passed"),
+        ("unittest_mixed_v", "stderr", "FAILED (failures=3"),
+        ("cargo_merged", "stdout", "test result: FAILED. 20 passed; 5 failed"),
+        ("go_all_v", "stdout", "FAIL\texample.com/shop/cart"),
+        ("jest_mixed", "stderr", "Tests:       5 failed"),
+        ("vitest_mixed", "stderr", "FAIL sum.test.js > sums > totals"),
+        ("node_test", "stdout", "not ok 61 - totals"),
+        ("mocha_mixed", "stdout", "2 failing"),
+    ],
+)
+def test_behind_a_wrapper_the_output_tells_the_runner(name, part, fact):
+    data = b"\n> shop@1.0.0 test\n> run\n\n" + recorded(name, part)
+    streams = (data, b"") if part == "stdout" else (b"", data)
+    assert fact in text_of("npm test", *streams)
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "part"),
+    [
+        ("pytest -v", "pytest_mixed_v", "stdout"),
+        ("unittest -v", "unittest_mixed_v", "stderr"),
+        ("cargo test", "cargo_merged", "stdout"),
+        ("go test -v", "go_all_v", "stdout"),
+        ("jest", "jest_mixed", "stderr"),
+        ("vitest run", "vitest_mixed", "stderr"),
+        ("npm test", "node_test", "stdout"),
+    ],
+)
+def test_a_long_run_is_the_same_however_its_blocks_are_cut(command, name, part):
+    data = recorded(name, part) * (1_600_000 // len(recorded(name, part)))
+    sizes = (700_001, 65_536, 1_000)
+    results = [
+        summarise(command, *((data, b"") if part == "stdout" else (b"", data)), block_bytes=size)
+        for size in sizes
+    ]
+    assert results[0] is not None
+    assert results[0] == results[1] == results[2]
+
+
+def test_a_failure_in_the_middle_of_a_long_run_is_named():
+    green = b"".join(
+        b"tests/test_g.py::test_case[%d] PASSED      [ 50%%]\n" % n for n in range(40_000)
+    )
+    failure = MIXED[MIXED.index(b"\n=================================== FAIL") + 1 :]
+    text = text_of(
+        "pytest -v", green + b"tests/test_mixed.py::test_dict FAILED\n" + green + failure
+    )
+    assert "FAILED tests/test_mixed.py::test_div_zero" in text
+    assert "ZeroDivisionError: division by zero" in text
+
+
+def test_counts_of_a_run_too_long_to_read_are_called_partial():
+    lines = b"".join(b"ok  \texample.com/p%d\t0.01s\n" % n for n in range(60_000))
+    text = text_of("go test", lines, exit_code=0)
+    assert "ok at least " in text
+    targets = b"running 1 test\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n" * 60_000
+    assert "(first " in text_of("cargo test", targets, exit_code=0)
+
+
+def test_words_of_any_language_survive():
+    stdout = (
+        b"__________________________________ test_x __________________________________\n"
+        + "E   ValueError: 値が正しくありません — größer als erlaubt\n".encode()
+        + b"tests/test_x.py:3: ValueError\n"
+    )
+    head = b"=================================== FAILURES ===================================\n"
+    end = b"============================== 1 failed in 0.03s ===============================\n"
+    text = text_of("pytest", head + stdout + end)
+    assert "値が正しくありません — größer als erlaubt" in text
+    assert "FAILED test_x" in text
+
+
+def test_random_bytes_and_random_cuts_never_raise():
+    lines = [line for name in sorted(os.listdir(RECORDINGS)) for line in recorded_lines(name)]
+    chance = random.Random(7)
+    for command in ("pytest", "unittest", "cargo test", "go test", "jest", "vitest", "npm test"):
+        for _ in range(6):
+            data = b"".join(chance.choice(lines) for _ in range(400))
+            data = data[: chance.randrange(len(data))] + chance.randbytes(50).replace(b"\n", b"")
+            summarise(command, data, data[::-1], chance.choice((0, 1, 2)), 5_000)
+
+
+def recorded_lines(name):
+    folder = os.path.join(RECORDINGS, name)
+    for part in ("stdout", "stderr"):
+        if os.path.exists(os.path.join(folder, part)):
+            yield from recorded(name, part).splitlines(keepends=True)
