@@ -9,7 +9,7 @@ from collections import Counter
 
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
-from yarp.reduce.families.names import counted, extension, factor
+from yarp.reduce.families.names import counted, extension, extensions, factor
 
 _KEPT_BYTES = 1 << 20
 _SHAPES = 4096
@@ -123,36 +123,43 @@ class _Names:
                 self.silent += 1
 
     def pieces(self) -> list[Piece]:
-        folders = self.directories or {_parent(path) for path in self.paths} - {b""}
+        paths = self.paths
+        slashes = any(path.endswith(b"/") for path in paths)
+        bare = [path.rstrip(b"/") for path in paths] if slashes else paths
+        folders = self.directories or {path.rpartition(b"/")[0] for path in bare} - {b""}
         # A directory whose contents are listed needs no mention of its own.
-        leaves = [path for path in self.paths if path.rstrip(b"/") not in folders]
-        pieces = [Piece(self._header(leaves), 0, 0, self.silent + len(self.paths) - len(leaves))]
+        leaves = [path for path, name in zip(paths, bare, strict=True) if name not in folders]
+        places = Counter([path[: path.rfind(b"/", 0, -1) + 1] for path in leaves])
+        silent = self.silent + len(paths) - len(leaves)
+        pieces = [Piece(self._header(leaves, 0 if self.said else len(places)), 0, 0, silent)]
         pieces += [Piece(line, 0) for line in self.said]
         if len(self.sizes) > 8 and max(self.sizes)[0]:
             largest = sorted(self.sizes, reverse=True)[:5]
             top = b", ".join(b"%b %d" % (name, size) for size, name in largest)
             pieces.append(Piece(b"largest (bytes): " + top, 5, 0, 0))
-        spread = _spread(leaves)
+        spread = _spread(places)
         if spread:
             pieces.append(Piece(b"by directory: " + spread, 4, 0, 0))
-        made = [path for path in leaves if _MADE.search(path)]
-        written = [path for path in leaves if not _MADE.search(path)] if made else leaves
-        for paths, worths in ((written, (2, 3, 5)), (made, (6, 7, 8))):
-            for line in factor(paths):
+        made = {place for place in places if _MADE.search(place)}
+        written = leaves
+        if made:
+            written = [path for path in leaves if path[: path.rfind(b"/", 0, -1) + 1] not in made]
+        rest = [path for path in leaves if path[: path.rfind(b"/", 0, -1) + 1] in made]
+        for some, worths in ((written, (2, 3, 5)), (rest, (6, 7, 8))):
+            for line in factor(some):
                 worth = worths[0] if line.odd else worths[1] if b"{" in line.text else worths[2]
                 term = (line.term.decode("utf-8", "replace"),)
                 pieces.append(Piece(line.text, worth, 0, line.count, term))
         return pieces
 
-    def _header(self, leaves: list[bytes]) -> bytes:
-        folders = sum(path.endswith(b"/") for path in leaves)
-        kinds = counted(Counter(extension(path) for path in leaves if not path.endswith(b"/")), 8)
-        places = 0 if self.said else len({_parent(path) for path in leaves})
+    def _header(self, leaves: list[bytes], places: int) -> bytes:
+        files = [path for path in leaves if not path.endswith(b"/")]
+        folders = len(leaves) - len(files)
         return b"%d names%b%b: %b" % (
             len(leaves),
             b" in %d directories" % places if places > 1 else b"",
             b", %d directories" % folders if folders else b"",
-            kinds,
+            counted(extensions(files), 8),
         )
 
 
@@ -160,13 +167,13 @@ class _Paths(_Names):
     """One path a line; `find -ls` and `fd -l` put what `ls -l` does before it."""
 
     def read(self, lines: list[bytes]) -> None:
-        long = len(lines) > 0 and _LONG.match(lines[0])
+        if not (lines and _LONG.match(lines[0])):
+            self.paths = [line for line in lines if line not in (b".", b"..", b"")]
+            self.silent = len(lines) - len(self.paths)
+            return
         for line in lines:
-            match = _LONG.match(line) if long else None
+            match = _LONG.match(line)
             path = match[3] if match else line
-            if path in (b".", b"..", b""):
-                self.silent += 1
-                continue
             self.paths.append(path)
             if match and match[1] != b"d" and match[2].isdigit():
                 self.sizes.append((int(match[2]), path))
@@ -282,29 +289,27 @@ class _Crowd:
         return pieces
 
 
-def _parent(path: bytes) -> bytes:
-    return path.rstrip(b"/").rpartition(b"/")[0]
-
-
 def _heading(line: bytes) -> bool:
     return not _LONG.match(line)
 
 
-def _spread(paths: list[bytes]) -> bytes:
+def _spread(places: Counter[bytes]) -> bytes:
     """How many names lie in each first directory below what all have in common; b'' for one."""
-    parts = [path.rstrip(b"/").split(b"/")[:-1] for path in paths]
-    deepest = min((len(part) for part in parts), default=0)
+    parts = [(place.split(b"/")[:-1], count) for place, count in places.items()]
+    deepest = min((len(part) for part, _ in parts), default=0)
     common = 0
-    while common < deepest and len({part[common] for part in parts}) == 1:
+    while common < deepest and len({part[common] for part, _ in parts}) == 1:
         common += 1
-    counts = Counter(b"/".join(part[: common + 1]) for part in parts)
-    if len(counts) < 2 or len(counts) * 2 > len(paths):
+    counts: Counter[bytes] = Counter()
+    for part, count in parts:
+        counts[b"/".join(part[: common + 1]) + b"/"] += count
+    if len(counts) < 2 or len(counts) * 2 > counts.total():
         return b""
     # Directories that differ only in a number are one kind.
     kinds: Counter[bytes] = Counter()
     members: Counter[bytes] = Counter()
     for name, count in counts.items():
-        kind = re.sub(rb"\d+", b"#", name) + b"/"
+        kind = re.sub(rb"\d+", b"#", name)
         kinds[kind] += count
         members[kind] += 1
     named = {

@@ -4,28 +4,23 @@ Names that differ only in numbers become one line with ranges, the others are li
 directory; what looks like nothing else in the list is told apart, so that it is kept longest.
 """
 
-from __future__ import annotations
-
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections import Counter
 
 _LINE_BYTES = 240
 # Fewer than this many members are clearer as they are.
 _RANGE_MEMBERS = 3
 _LISTED = 8
-# Identifiers made by machines, then plain numbers.
-_NUMBER = re.compile(
+_DIGITS = re.compile(rb"[0-9]+")
+# Identifiers made by machines are one number each.
+_MACHINE = (
     rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-    rb"|(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{8,}(?![0-9A-Za-z])|[0-9]+"
+    rb"|(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{8,}(?![0-9A-Za-z])"
 )
-_CLASSES = (
-    (re.compile(rb"[a-z\x80-\xff]+"), b"a"),
-    (re.compile(rb"[A-Z]+"), b"A"),
-    (re.compile(rb"[0-9]+"), b"0"),
-)
+_NUMBERS = re.compile(_MACHINE + rb"|[0-9]+")
+_HEXADECIMAL = re.compile(rb"[0-9a-f]{8}")
+_SMALL = re.compile(rb"[a-z\x80-\xff]+")
+_CAPITALS = re.compile(rb"[A-Z]+")
 
 
 class Line:
@@ -42,21 +37,32 @@ class Line:
 
 def factor(paths: list[bytes]) -> list[Line]:
     """Lines that say all `paths`, the odd ones first, then ranges, then the rest by directory."""
-    groups: dict[tuple[bytes, ...], list[bytes]] = {}
-    for path in paths:
-        groups.setdefault(tuple(_NUMBER.split(path)), []).append(path)
+    if not paths:
+        return []
+    # All at once: a call for each path costs more than the work.
+    text = b"\n".join(paths)
+    numbers = _NUMBERS if _HEXADECIMAL.search(text) else _DIGITS
+    shapes = numbers.sub(b"0", text).split(b"\n")
+    groups: dict[bytes, list[int]] = {}
+    for at, shape in enumerate(shapes):
+        groups.setdefault(shape, []).append(at)
+    # What a name looks like: runs of small letters, of capitals, of digits.
+    looks = b"\n".join([shape[shape.rfind(b"/", 0, -1) + 1 :] for shape in shapes])
+    looked = _CAPITALS.sub(b"A", _SMALL.sub(b"a", looks)).split(b"\n")
+    common = Counter(looked)
+    few = len(paths) // 25 if len(paths) >= 12 else -1
     ranges: list[Line] = []
-    classes = _Classes(groups.values())
     odd: dict[bytes, list[bytes]] = {}
     rest: dict[bytes, list[bytes]] = {}
     for shape, members in groups.items():
         if len(members) >= _RANGE_MEMBERS:
-            line = Line(_ranges(shape, members), len(members), False, shape[0])
-            ranges.append(line)
+            line = _ranges(shape, [paths[at] for at in members], numbers)
+            ranges.append(Line(line, len(members), False, shape.partition(b"0")[0]))
             continue
-        for path in members:
-            start = path.rfind(b"/", 0, len(path) - 1) + 1
-            places = odd if classes.odd(path[start:]) else rest
+        for at in members:
+            path = paths[at]
+            start = path.rfind(b"/", 0, -1) + 1
+            places = odd if common[looked[at]] <= max(few, int(few >= 0)) else rest
             places.setdefault(path[:start], []).append(path[start:])
     return [
         *(line for place, names in odd.items() for line in _listed(place, names, odd=True)),
@@ -66,9 +72,19 @@ def factor(paths: list[bytes]) -> list[Line]:
 
 
 def extension(name: bytes) -> bytes:
-    """The extension with its dot, b'' for none."""
-    stem, dot, last = name.rpartition(b"/")[2].rpartition(b".")
-    return dot + last if stem and dot and last and len(last) <= 8 else b""
+    """The extension with its dot, b'' for none; a name that starts with its only dot has none."""
+    stem, dot, last = name.rpartition(b".")
+    plain = stem and not stem.endswith(b"/") and b"/" not in last
+    return dot + last if plain and last and len(last) <= 8 else b""
+
+
+def extensions(paths: list[bytes]) -> Counter[bytes]:
+    """How many of the paths have which extension."""
+    # Few endings, many paths: what follows the last dot is looked at once for each kind.
+    counts: Counter[bytes] = Counter()
+    for ending, count in Counter([path[path.rfind(b".") - 1 :] for path in paths]).items():
+        counts[extension(ending)] += count
+    return counts
 
 
 def counted(counts: dict[bytes, int], most: int) -> bytes:
@@ -78,27 +94,6 @@ def counted(counts: dict[bytes, int], most: int) -> bytes:
     if len(ordered) > most:
         parts.append(b"%d more" % (len(ordered) - most))
     return b", ".join(parts)
-
-
-class _Classes:
-    """How common the look of a name is: its runs of small letters, capitals and digits."""
-
-    def __init__(self, groups: Iterable[list[bytes]]) -> None:
-        self._counts: dict[bytes, int] = {}
-        self._total = 0
-        for members in groups:
-            look = self._look(members[0].rpartition(b"/")[2])
-            self._counts[look] = self._counts.get(look, 0) + len(members)
-            self._total += len(members)
-
-    def odd(self, name: bytes) -> bool:
-        return self._total >= 12 and self._counts.get(self._look(name), 0) * 25 <= self._total
-
-    @staticmethod
-    def _look(name: bytes) -> bytes:
-        for pattern, letter in _CLASSES:
-            name = pattern.sub(letter, name)
-        return name
 
 
 def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
@@ -119,13 +114,15 @@ def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
     return lines
 
 
-def _ranges(shape: tuple[bytes, ...], members: list[bytes]) -> bytes:
+def _ranges(shape: bytes, members: list[bytes], numbers: re.Pattern[bytes]) -> bytes:
     """One line for paths of one shape: `pkg{1..25}/file{1..6}.ts (150)`."""
-    columns = list(zip(*(_NUMBER.findall(path) for path in members), strict=True))
+    found = numbers.findall(b"\n".join(members))
+    width = len(found) // len(members)
+    columns = [found[at::width] for at in range(width)]
     slots: list[bytes] = []
     whole = 1
     for at, column in enumerate(columns):
-        values = sorted(set(column), key=_numeric)
+        values = _ordered(set(column))
         if len(values) == 1:
             slots.append(values[0])
             continue
@@ -133,7 +130,7 @@ def _ranges(shape: tuple[bytes, ...], members: list[bytes]) -> bytes:
             slots.append(b"{same}")
             continue
         span = len(values)
-        if not all(value.isdigit() for value in values):
+        if not b"".join(values).isdigit():
             slots.append(b"*")
         elif _span(values) != span and span <= _LISTED:
             slots.append(b"{" + b",".join(values) + b"}")
@@ -141,7 +138,9 @@ def _ranges(shape: tuple[bytes, ...], members: list[bytes]) -> bytes:
             slots.append(b"{" + values[0] + b".." + values[-1] + b"}")
             span = max(span, _span(values))
         whole *= span
-    text = b"".join(part + slot for part, slot in zip(shape, [*slots, b""], strict=True))
+    text = b"".join(
+        part + slot for part, slot in zip(shape.split(b"0"), [*slots, b""], strict=True)
+    )
     if whole == len(members):
         return b"%b (%d)" % (text, len(members))
     if len(members) < whole <= 10 * len(members):
@@ -149,10 +148,12 @@ def _ranges(shape: tuple[bytes, ...], members: list[bytes]) -> bytes:
     return b"%b (%d, not all)" % (text, len(members))
 
 
-def _numeric(value: bytes) -> tuple[int, bytes]:
-    """Orders digits by value without making numbers of them."""
-    digits = value.lstrip(b"0")
-    return len(digits), digits
+def _ordered(values: set[bytes]) -> list[bytes]:
+    """Digits by value, without making numbers of them."""
+    ordered = sorted(sorted(values), key=len)
+    if len(ordered[0]) != len(ordered[-1]) and any(value[:1] == b"0" for value in ordered):
+        ordered.sort(key=lambda value: (len(value.lstrip(b"0")), value.lstrip(b"0")))
+    return ordered
 
 
 def _span(values: list[bytes]) -> int:

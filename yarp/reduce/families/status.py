@@ -5,6 +5,7 @@ one exists, and a line that is not known to be noise stays.
 """
 
 import re
+from collections import Counter
 
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
@@ -224,6 +225,9 @@ class _Npm(_Lines):
         return pieces
 
 
+_SHORT = re.compile(rb"(?!  )[ MTADRCU?!]{2} \S")
+
+
 class _GitStatus(_Reader):
     """git status, long or short: state lines whole, changed files by section and kind."""
 
@@ -239,15 +243,14 @@ class _GitStatus(_Reader):
         self._before = 1 << 30
 
     def line(self, stream: int, line: bytes) -> None:
-        short = re.match(rb"([ MTADRCU?!]{2}) (?=\S)", line)
-        if stream == 0 and short and line[:2].strip():
-            self._change((b"", short[1]), line[3:])
-        elif stream == 0 and line.startswith(b"\t"):
+        if stream == 0 and line[:1] == b"\t":
             kind, colon, path = line[1:].partition(b":")
-            if colon and path.startswith(b" ") and path.strip():
+            if colon and path[:1] == b" " and path.strip():
                 self._change((self._section, kind), path.strip())
             else:
                 self._change((self._section, b""), line[1:])
+        elif stream == 0 and _SHORT.match(line):
+            self._change((b"", line[:2]), line[3:])
         elif stream == 0 and line.startswith(b"  ("):
             self._hints += 1
         elif stream == 0 and line.endswith(b":"):
@@ -256,9 +259,13 @@ class _GitStatus(_Reader):
             self._said.append((stream, line))
 
     def _change(self, key: tuple[bytes, bytes], path: bytes) -> None:
-        self._before = min(self._before, len(self._said))
-        self._counts[key] = self._counts.get(key, 0) + 1
-        paths = self._changes.setdefault(key, [])
+        if self._before > len(self._said):
+            self._before = len(self._said)
+        paths = self._changes.get(key)
+        if paths is None:
+            paths = self._changes[key] = []
+            self._counts[key] = 0
+        self._counts[key] += 1
         if len(paths) < 20_000:
             paths.append(path)
 
@@ -335,6 +342,7 @@ class _GitBranch(_Reader):
 _NOTABLE = re.compile(
     rb"(?i) revert\b|\bCVE-|\bbreaking\b|\w!: |\bsecurity\b|\bhotfix\b| release\b"
 )
+_AUTHOR = re.compile(rb"\nAuthor:\s+([^\n<]*[^\n< ])")
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
@@ -375,27 +383,29 @@ class _GitLog(_Reader):
 
     def _take(self, text: bytes) -> None:
         """Read whole commits; beyond the first ones they are counted, but for the last."""
-        for commit in re.split(rb"\n(?=commit )", text):
-            if not commit.startswith(b"commit "):
-                if commit.strip():
-                    self._complaints.append(Piece(commit.strip(), 0))
-                continue
-            self._count += 1
-            fields = _fields(commit)
-            author = fields.get(b"Author", b"").partition(b"<")[0].strip()
+        if not text.startswith(b"commit "):
+            said, newline, text = text.partition(b"\ncommit ")
+            text = b"commit " + text if newline else b""
+            if said.strip() and len(self._complaints) < _KEPT:
+                self._complaints.append(Piece(said.strip(), 0))
+        if not text:
+            return
+        self._count += text.count(b"\ncommit ") + 1
+        for author, count in Counter(_AUTHOR.findall(text)).items():
             if author in self._authors or len(self._authors) < 256:
-                self._authors[author] = self._authors.get(author, 0) + 1
-            if len(self._commits) < _KEPT:
-                self._commits.append((_one_line(commit, fields), commit.count(b"\n") + 1))
-            self._final = commit
+                self._authors[author] = self._authors.get(author, 0) + count
+        room = _KEPT - len(self._commits)
+        for commit in re.split(rb"\n(?=commit )", text, maxsplit=room)[:room] if room else ():
+            self._commits.append((_one_line(commit), commit.rstrip(b"\n").count(b"\n") + 2))
+        self._final = text[text.rfind(b"\ncommit ") + 1 :]
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         del failed
         if not self._oneline:
             self._take(self._rest)
             if self._count > len(self._commits):
-                text = _one_line(self._final, _fields(self._final))
-                self._last = (text, self._final.count(b"\n") + 1)
+                lines = self._final.rstrip(b"\n").count(b"\n") + 1
+                self._last = (_one_line(self._final), lines)
         header = b"%d commits" % self._count
         self._authors.pop(b"", None)
         if self._authors:
@@ -411,16 +421,11 @@ class _GitLog(_Reader):
         return pieces + self._complaints
 
 
-def _fields(commit: bytes) -> dict[bytes, bytes]:
-    head = commit.partition(b"\n\n")[0].split(b"\n")
-    return {line.partition(b":")[0]: line.partition(b":")[2] for line in head[1:]}
-
-
-def _one_line(commit: bytes, fields: dict[bytes, bytes]) -> bytes:
+def _one_line(commit: bytes) -> bytes:
     """`1a2b3c4 2026-01-31 subject (refs)` of a commit as git prints it."""
     head, _, body = commit.partition(b"\n\n")
     digest, _, refs = head.partition(b"\n")[0][7:].partition(b" ")
-    date = fields.get(b"Date", b"").split()
+    date = head.partition(b"\nDate:")[2].partition(b"\n")[0].split()
     when = b" ".join(date[:1])
     if len(date) >= 5 and date[1] in _MONTHS:
         when = b"%b-%02d-%b" % (date[4], _MONTHS.index(date[1]) + 1, date[2].zfill(2))
