@@ -259,8 +259,7 @@ class _GitStatus(_Reader):
             self._said.append((stream, line))
 
     def _change(self, key: tuple[bytes, bytes], path: bytes) -> None:
-        if self._before > len(self._said):
-            self._before = len(self._said)
+        self._before = min(self._before, len(self._said))
         paths = self._changes.get(key)
         if paths is None:
             paths = self._changes[key] = []

@@ -40,11 +40,17 @@ def candidate(program: str, rules: Compiled) -> bool:
 
 
 def select(argv: list[str], rules: Compiled) -> Selection | None:
-    """The one rule for this argument list; None if there is none, several, or a guard."""
+    """The one rule for this argument list; None if there is none, several, or a guard.
+
+    A guard keeps its own rule away, and all others but one that requires the guarded option.
+    """
     matched = matching(argv, rules)
-    if len(matched) != 1 or matched[0][1] is not None or matched[0][0]["action"] != "reduce":
+    fits = [found for found in matched if found[1] is None]
+    if len(fits) != 1 or fits[0][0]["action"] != "reduce":
         return None
-    rule, _, command = matched[0]
+    rule, _, command = fits[0]
+    if any(guard not in rule["required"] for _, guard, _ in matched if guard is not None):
+        return None
     return Selection(rule["pack"], rule["id"], rule["family"], rule["options"], tuple(command))
 
 
