@@ -346,6 +346,6 @@ def _reason(error: Exception) -> str:
 
 def _say(text: str) -> None:
     try:
-        write_all(2, f"yarp: {text}\n".encode("utf-8", "surrogateescape"))
+        write_all(2, f"yarp: {text}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         return  # nobody reads it

@@ -2,7 +2,7 @@
 
 import json
 import os
-import signal
+import subprocess
 import sys
 
 import pytest
@@ -128,11 +128,10 @@ def test_a_hosts_call_that_was_never_begun_leaves_the_bytes_and_says_so(yarp):
 
 
 def test_a_killed_run_leaves_the_call_started(yarp):
-    child = yarp.start("--", "sh", "-c", "echo $$; exec sleep 1000")
-    pid = int(child.stdout.readline())
+    child = yarp.start("--", "sh", "-c", "echo ready; read word", stdin=subprocess.PIPE)
+    assert child.stdout.readline() == b"ready\n"
     child.kill()
     child.communicate(timeout=30)
-    os.kill(pid, signal.SIGKILL)
     row = yarp.call()
     assert (row["status"], row["finished_at_ms"]) == ("started", None)
 

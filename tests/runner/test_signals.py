@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 
 import pytest
 
@@ -92,3 +93,31 @@ def test_a_signal_sent_twice_does_not_cost_the_record(yarp):
     out, _ = child.communicate(timeout=30)
     assert (out, child.returncode) == (b"got 15\n", 55)
     assert yarp.call()["status"] == "finished"
+
+
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] != b"Z"
+    except OSError:
+        return False
+
+
+def test_a_command_that_lasts_goes_with_a_run_that_is_killed(yarp):
+    child = yarp.start("--", "sh", "-c", "sleep 1000 & echo $!; sleep 0.6; echo lasting; wait")
+    grandchild = int(child.stdout.readline())
+    assert child.stdout.readline() == b"lasting\n"
+    child.kill()
+    assert child.communicate(timeout=30) == (b"", b"")
+    deadline = time.monotonic() + 30
+    while runs(grandchild):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_a_finished_command_leaves_behind_stays(yarp):
+    done = yarp.run("--", "sh", "-c", "sleep 1000 >&- 2>&- & echo $!; sleep 0.6")
+    left = int(done.stdout)
+    time.sleep(0.3)
+    assert runs(left)
+    os.kill(left, signal.SIGKILL)

@@ -29,11 +29,13 @@ _PIPE_BYTES = 1 << 16  # what Linux gives a pipe
 _LARGE_PIPE_BYTES = 1 << 20  # what it gives to everybody who asks
 _F_SETPIPE_SZ = 1031
 _POLL_CHILD_MS = 20
+_GUARD_AFTER_MS = 300
 _STANDARD = (0, 1, 2)
 _ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 _FORWARDED = (*_ENDING, _signal.SIGUSR1, _signal.SIGUSR2)
 # A run whose command is gone after such a signal has this long to commit and to show.
-_GRACE_MS = 3000
+_GRACE_MS = 2000
+_GRACE_STEP_MS = 500
 # Python ignores these and a program would inherit that: `yes` would never end.
 _RESET = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
@@ -70,6 +72,8 @@ class Child:
     """
 
     __slots__ = (
+        "_guard",
+        "_guarded",
         "_interrupts",
         "_lock",
         "_mask",
@@ -87,6 +91,8 @@ class Child:
         # One that has our terminal must be in its foreground, wherever stdin comes from.
         self._shared = os.isatty(0) or (not piped and os.isatty(1))
         self._interrupts = 0
+        self._guard = -1
+        self._guarded = self._shared  # whoever kills our group kills the command
         self._reaped = False
         self.signal: int | None = None
         self._lock = _thread.allocate_lock()
@@ -134,14 +140,18 @@ class Child:
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         drain: _Drain | None = None
+        began = time.monotonic()
         while reading:
+            if not self._guarded and (time.monotonic() - began) * 1000 >= _GUARD_AFTER_MS:
+                self._set_guard()
             if drain:
                 ready = drain.poll(poll)
                 if not ready:
                     ending.held_open = True
                     break
             else:
-                ready = poll.poll(None if watch >= 0 else _POLL_CHILD_MS)
+                timeout = None if self._guarded else _GUARD_AFTER_MS
+                ready = poll.poll(timeout if watch >= 0 else _POLL_CHILD_MS)
             for descriptor, _ in ready:
                 if descriptor == watch:
                     poll.unregister(watch)
@@ -171,16 +181,31 @@ class Child:
 
         `signal` is then the number that ended it, if one did.
         """
+        if not self._guarded and not self._has_exited():
+            self._set_guard()
         # The lock keeps its number from being signalled after the system has given it away.
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         with self._lock:
             self._reaped = True
             _, status = os.waitpid(self.pid, 0)
+        self._dismiss_guard()
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             self.signal = -code
             return 128 - code
         return code
+
+    def _set_guard(self) -> None:
+        from yarp.spool import guard
+
+        self._guarded = True
+        self._guard = guard.start(self.pid)
+
+    def _dismiss_guard(self) -> None:
+        if self._guard >= 0:
+            from yarp.spool import guard
+
+            guard.dismiss(self._guard)
 
     def _watch(self) -> int:
         """A descriptor that is readable once the child has exited, or -1."""
@@ -198,7 +223,7 @@ class Child:
         told = 0
         deadline: float | None = None
         while True:
-            number, from_terminal = _next_signal(_GRACE_MS if told else None)
+            number, from_terminal = _next_signal(_GRACE_STEP_MS if told else None)
             with self._lock:
                 gone = self._reaped or (told > 0 and self._has_exited())
                 if number and not self._reaped:
@@ -208,6 +233,7 @@ class Child:
             if gone and told and deadline is None:
                 deadline = time.monotonic() + _GRACE_MS / 1000
             if deadline is not None and time.monotonic() >= deadline:
+                self._dismiss_guard()
                 os._exit(128 + told)
 
     def _send(self, number: int, *, from_terminal: bool) -> None:
