@@ -168,13 +168,13 @@ class _ScannerOptions:
 def _new_scanner() -> Any:
     try:
         from _json import make_scanner
-    except ImportError:  # another Python's private module: the public one, at its price
+
+        return make_scanner(_ScannerOptions)  # type: ignore[arg-type]
+    except (ImportError, AttributeError):  # another Python: the public module, at its price
         from json import JSONDecoder
 
-        return JSONDecoder(
-            object_pairs_hook=_unique_pairs, parse_constant=_refuse_constant
-        ).scan_once  # type: ignore[attr-defined]
-    return make_scanner(_ScannerOptions)  # type: ignore[arg-type]
+        decoder: Any = JSONDecoder(object_pairs_hook=_unique_pairs, parse_constant=_refuse_constant)
+        return decoder.scan_once
 
 
 _scan = _new_scanner()
