@@ -7,7 +7,6 @@ CallConflict. Source: seed 000, Write lifecycle and SQLite settings; reference 2
 from __future__ import annotations
 
 import os
-import sys
 
 from yarp import payload as payloads
 from yarp import sqlite
@@ -157,9 +156,9 @@ class Archive:
         if not shape.is_old:
             return cls(path, connection)
         connection.close()
-        migrate = "yarp.archive.migrate"
-        __import__(migrate)
-        sys.modules[migrate].migrate(path)
+        from yarp.archive.migrate import migrate
+
+        migrate(path)
         return cls(path, sqlite.connect(path))
 
     def close(self) -> None:
