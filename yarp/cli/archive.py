@@ -230,6 +230,7 @@ def restore_command(
 
 @command.command("ingest", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+@_shows("yarp archive ingest < frames")
 def ingest_command(words: tuple[str, ...]) -> None:
     """Take framed requests of a host on standard input, until its end.
 
