@@ -99,7 +99,7 @@ def test_the_old_shape_is_a_problem_and_its_payloads_are_checked(store):
     assert len(report.problems) == 1
     assert "old shape" in report.problems[0]
     assert report.incomplete_calls == 1
-    store.sql("UPDATE payloads SET body = 'hunter2' WHERE rowid = 1")
+    store.sql("UPDATE payloads SET body = x'00' WHERE rowid = 1")
     assert len(problems(store)) == 2
 
 
@@ -228,6 +228,10 @@ CALLS = {
     "negative length": (
         "has no valid length",
         "UPDATE payloads SET uncompressed_byte_length = -1 WHERE rowid = 1",
+    ),
+    "text for a body": (
+        "a body that is no blob",
+        "UPDATE payloads SET body = CAST(body AS TEXT) WHERE rowid = 1",
     ),
     "body": ("hashes to", "UPDATE payloads SET body = zeroblob(17) WHERE rowid = 1"),
     "no UTF-8": (

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from typing import TYPE_CHECKING
 
-from yarp.errors import ArchiveCorrupt, ArchiveUnavailable
+from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,28 +69,30 @@ def backup(path: str, target: str) -> None:
 
     The caller holds the archive's write lock, so the copy misses nothing and no other
     process makes one at the same time. A `target` left by an interrupted attempt is
-    replaced. Raises ArchiveCorrupt when the archive itself is damaged.
+    replaced. Raises ArchiveCorrupt when the archive itself is damaged, StorageError when the
+    disk fails.
     """
     partial = f"{target}.partial"
-    for suffix in ("", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial + suffix)
-    # Created before SQLite sees it: SQLite would take its mode from the umask.
-    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    os.chmod(partial, 0o600)
     try:
-        with _opened(path, "ro") as source, _opened(partial, "rw") as copy:
-            source.backup(copy)
-            # The copied header says WAL; a backup is one file that needs no other.
-            copy.execute("PRAGMA journal_mode = DELETE").fetchone()
-            _require_equal(source, copy, path)
-        _sync(partial)
-        os.rename(partial, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)
-        raise
-    _sync(os.path.dirname(target) or ".")
+        _remove(partial, partial + "-journal")
+        # Created before SQLite sees it: SQLite would take its mode from the umask.
+        created = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.fchmod(created, 0o600)
+        os.close(created)
+        try:
+            with _opened(path, "ro") as source, _opened(partial, "rw") as copy:
+                source.backup(copy)
+                # The copied header says WAL; a backup is one file that needs no other.
+                copy.execute("PRAGMA journal_mode = DELETE").fetchone()
+                _require_equal(source, copy, path)
+            _sync(partial)
+            os.rename(partial, target)
+        except BaseException:
+            _remove(partial, partial + "-journal")
+            raise
+        _sync(os.path.dirname(target) or ".")
+    except OSError as error:
+        raise StorageError(f"{target} cannot be written: {error.strerror}") from error
 
 
 def checkpoint(connection: sqlite3.Connection) -> bool:
@@ -156,6 +158,12 @@ def _opened(path: str, mode: str) -> Iterator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _sync(path: str) -> None:

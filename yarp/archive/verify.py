@@ -247,12 +247,13 @@ class _Checks:
         total = self._one("SELECT coalesce(sum(length(body)), 0) FROM payloads")
         done = damaged = 0
         rows = self._connection.execute(
-            "SELECT rowid, sha256, compression, uncompressed_byte_length, length(body), "
-            "EXISTS (SELECT 1 FROM snapshots WHERE payload_sha256 = payloads.sha256 "
-            "AND media_type = 'text/plain; charset=utf-8') FROM payloads"
+            "SELECT coalesce(length(body), 0), rowid, sha256, compression, "
+            "uncompressed_byte_length, typeof(body), EXISTS (SELECT 1 FROM snapshots "
+            "WHERE payload_sha256 = payloads.sha256 AND media_type = ?) FROM payloads",
+            (payload.TEXT,),
         )
-        for rowid, sha256, compression, byte_length, stored_length, is_text in rows:
-            problem = self._payload(rowid, sha256, compression, byte_length, is_text)
+        for stored_length, *row in rows:
+            problem = self._payload(*row)
             done += stored_length
             if progress is not None:
                 progress(done, total)
@@ -264,7 +265,13 @@ class _Checks:
             self._report(f"{damaged - SHOWN_PROBLEMS} more damaged payloads")
 
     def _payload(
-        self, rowid: int, sha256: object, compression: object, byte_length: object, is_text: int
+        self,
+        rowid: int,
+        sha256: object,
+        compression: object,
+        byte_length: object,
+        body_type: str,
+        is_text: int,
     ) -> str | None:
         """What is wrong with one payload, or None."""
         if not isinstance(sha256, bytes) or len(sha256) != 32:
@@ -274,6 +281,8 @@ class _Checks:
             return f"{name} has an unknown compression"
         if not isinstance(byte_length, int) or byte_length < 0:
             return f"{name} has no valid length"
+        if body_type != "blob":
+            return f"{name} has a body that is no blob"
         digest = hashlib.sha256()
         text = codecs.getincrementaldecoder("utf-8")("strict") if is_text else None
         found = 0

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 import rich_click as click
+from click.exceptions import Exit
 
 from yarp import paths
 from yarp.errors import DataError, StorageError, UsageError
@@ -31,9 +32,9 @@ def _shows(*examples: str) -> Callable[[_Function], _Function]:
     """A decorator that puts examples into a command's help, before its options."""
 
     def add(function: _Function) -> _Function:
-        what, _, more = (function.__doc__ or "").partition("\n\n")
         shown = "\n".join(f"  {example}" for example in examples)
-        function.__doc__ = f"{what}\n\n\b\nExamples:\n{shown}\n\n{inspect.cleandoc(more)}"
+        said = inspect.cleandoc(function.__doc__ or "")
+        function.__doc__ = f"{said}\n\n\b\nExamples:\n{shown}"
         return function
 
     return add
@@ -107,7 +108,7 @@ def verify_command(as_json: bool) -> None:
         count = len(report.problems)
         click.echo(f"archive: {count} problem{'s'[: count != 1]}" if count else "archive: ok")
     if report.problems:
-        click.get_current_context().exit(DataError.exit_code)
+        raise Exit(DataError.exit_code)
 
 
 @command.command("prune")
@@ -156,7 +157,7 @@ def prune_command(before: str | None, max_bytes: int | None, dry_run: bool, as_j
         _note(f"dry run: nothing was changed{exact}")
         if pruned.rebuilt:
             _note("this file cannot shrink yet; prune would write it anew once")
-    elif max_bytes is not None and pruned.database_bytes_after > max_bytes:
+    elif max_bytes is not None and os.stat(path).st_size > max_bytes:
         _note(
             "the archive is still larger than that: what is left are incomplete calls, "
             "or another process reads the archive now"
@@ -238,7 +239,7 @@ def ingest_command(words: tuple[str, ...]) -> None:
     """
     from yarp.ingest import server
 
-    click.get_current_context().exit(server.main(["yarp", "archive", "ingest", *words]))
+    raise Exit(server.main(["yarp", "archive", "ingest", *words]))
 
 
 def _archive() -> tuple[str, bool]:
@@ -313,6 +314,8 @@ def _write(stream: Stream, descriptor: int) -> None:
             view = memoryview(block)
             while view:
                 view = view[os.write(descriptor, view) :]
+    except BrokenPipeError:
+        raise  # the reader went away: nothing of ours failed
     except OSError as error:
         raise StorageError(f"the streams cannot be written: {error.strerror}") from error
     finally:
