@@ -139,7 +139,7 @@ def zstd() -> Any:
     module = sys.modules.get(name)
     if module is None:
         try:
-            module = _load_alone("zstandard", name)
+            module = load_alone("zstandard", name)
         except (ImportError, AttributeError):
             import zstandard
 
@@ -147,7 +147,11 @@ def zstd() -> Any:
     return module
 
 
-def _load_alone(package: str, name: str) -> Any:
+def load_alone(package: str, name: str) -> Any:
+    """The extension module `name` of `package` without running the package's own start.
+
+    Raises ImportError or AttributeError where this Python or the package is built otherwise.
+    """
     from importlib._bootstrap import module_from_spec
     from importlib.machinery import PathFinder
 
