@@ -207,6 +207,22 @@ test("a wrapped call whose end cannot be committed gets its exact streams back i
     assert.deepEqual(seen.content, [text("all of it\nand this\n")]);
   }));
 
+test("a request to the model waits for the end of a wrapped call and gets what was put back", () =>
+  in_({ ...wrapped, restore: [raw], update_final_result: [{ refuse: "no" }] }, async (pi) => {
+    const who = { toolCallId: "call_1", toolName: "bash" };
+    const call = { ...who, input: { command: "pytest" } };
+    await pi.emit("tool_execution_start", { ...who, args: call.input });
+    await pi.emit("tool_call", call);
+    const result = { content: [text("summary")] };
+    await pi.emit("tool_result", { ...call, ...result, isError: false });
+    const messages = [{ role: "user", content: "go" }, { role: "toolResult", toolCallId: "call_1", ...result }];
+    const request = pi.emit("context", { messages });
+    await pi.emit("tool_execution_end", { ...who, result, isError: false });
+    const { messages: given } = await request;
+    assert.equal(given[0], messages[0]);
+    assert.deepEqual(given[1].content, [text("all of it\nand this\n")]);
+  }));
+
 test("a restore that fails leaves the summary", () =>
   in_({ ...wrapped, update_final_result: [{ refuse: "no" }] }, async (pi) => {
     const seen = await pi.call({ input: { command: "pytest" }, result: { content: [text("summary")] } });

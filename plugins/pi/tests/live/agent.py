@@ -87,6 +87,13 @@ class Pi:
         self.command("prompt", message=text)
         self._until("agent_settled", "agent_end")
 
+    def writer(self) -> int:
+        """The process id of the session's `yarp archive ingest`."""
+        words = ["ps", "-o", "pid=,args=", "--ppid", str(self._process.pid)]
+        found = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        (line,) = (line for line in found.splitlines() if line.endswith("archive ingest"))
+        return int(line.split()[0])
+
     def said(self) -> list[str]:
         """What extensions told the user."""
         return [

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -100,6 +101,10 @@ class Place:
         agent = self.home / ".pi" / "agent"
         (agent / "models.json").write_text(json.dumps({"providers": {"mock": provider}}))
         return model
+
+    def start_instead(self, *program):
+        record = self.home / ".pi" / "agent" / "extensions" / "yarp" / "yarp.json"
+        record.write_text(json.dumps(json.loads(record.read_text()) | {"program": program}))
 
     def yarp(self, *words, status=0):
         done = subprocess.run([*YARP, *words], capture_output=True, env=os.environ, check=False)
@@ -303,8 +308,7 @@ def test_a_broken_configuration_is_said_once_and_tools_run(prefix, place):
 
 
 def test_a_program_that_is_gone_is_said_once_and_tools_run(prefix, place):
-    record = place.home / ".pi" / "agent" / "extensions" / "yarp" / "yarp.json"
-    record.write_text(record.read_text().replace('"program": [\n    "', '"program": [\n    "/gone'))
+    place.start_instead("/gone/yarp")
     model = place.model({"GONE": [[("bash", {"command": "echo one"})]]})
     with Pi(prefix, place.home, place.project) as pi:
         pi.prompt("GONE please")
@@ -313,6 +317,54 @@ def test_a_program_that_is_gone_is_said_once_and_tools_run(prefix, place):
     assert list(model.results().values()) == ["one\n"]
     assert len(said) == 1
     assert "/gone" in said[0]
+
+
+@pytest.mark.parametrize("refused", ["result_before", "stage_result", "update_final_result"])
+def test_a_wrapped_command_that_cannot_be_finished_shows_its_exact_streams(prefix, place, refused):
+    place.start_instead(sys.executable, str(HERE / "refuser.py"), refused)
+    model = place.model({"RESTORE": [[("bash", {"command": "python3 -m unittest -v"})]]})
+    with Pi(prefix, place.home, place.project) as pi:
+        pi.prompt("RESTORE please")
+        said = pi.said()
+    model.close()
+    shown = model.results()["call_RESTORE_0_0"]
+    assert shown.count(" ... ok\n") == 299
+    assert shown.startswith("test_row_000")
+    assert shown.endswith("FAILED (failures=1)\n\n\nCommand exited with code 1")
+    assert len(said) == 1
+    assert "the disk is full" in said[0]
+    (call,) = place.calls().values()
+    assert call["status"] == "started"
+    assert snapshots(call) >= INPUTS | STREAMS
+    place.yarp("archive", "verify")
+
+
+def test_a_result_that_cannot_be_kept_is_shown_as_pi_has_it(prefix, place):
+    place.start_instead(sys.executable, str(HERE / "refuser.py"), "stage_result")
+    model = place.model({"KEEP": [[("bash", {"command": "seq 1 3000"})]]})
+    with Pi(prefix, place.home, place.project) as pi:
+        pi.prompt("KEEP please")
+    model.close()
+    assert "\n2999\n3000" in model.results()["call_KEEP_0_0"]
+    assert "yr_" not in model.results()["call_KEEP_0_0"]
+    (call,) = place.calls().values()
+    assert call["status"] == "started"
+
+
+def test_a_killed_writer_is_replaced_and_no_call_is_lost(prefix, place):
+    turns = [[("bash", {"command": "echo one"})], [], [("bash", {"command": "echo two"})], []]
+    model = place.model({"KILL": turns})
+    with Pi(prefix, place.home, place.project) as pi:
+        pi.prompt("KILL please")
+        first = pi.writer()
+        os.kill(first, signal.SIGKILL)
+        pi.prompt("go on")
+        assert pi.writer() != first
+        said = pi.said()
+    model.close()
+    assert said == []
+    assert [call["status"] for call in place.calls().values()] == ["finished"] * 2
+    place.yarp("archive", "verify")
 
 
 def test_calls_that_a_script_makes_are_kept_and_never_shortened(prefix, place):

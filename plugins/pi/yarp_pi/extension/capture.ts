@@ -7,12 +7,13 @@ import { execFile } from "node:child_process";
 import { userInfo } from "node:os";
 
 import { IngestClient, Late, Off, Refused, reasonOf, type Session } from "./client.ts";
-import type { Context, Message, MessageEnd, Pi, ToolCall, ToolExecutionEnd, ToolExecutionStart, ToolResult } from "./pi.ts";
+import type { Context, ContextEvent, Message, MessageEnd, Pi, ToolCall, ToolExecutionEnd, ToolExecutionStart, ToolResult } from "./pi.ts";
 import { completenessOf, exitCode, fullOutputPath, isText, resultOf, statusNote, textOf, withText } from "./result.ts";
 
 const SHELL_TOOL = "bash";
 const DECISION_MS = 2_000;
 const RESTORE_MS = 10_000;
+const FINAL_MS = 20_000;
 const RESTORE_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -40,6 +41,11 @@ interface Life {
   note: string;
 }
 
+interface Final {
+  raw: Promise<string | undefined>;
+  resolve(raw: string | undefined): void;
+}
+
 interface Open {
   id: string;
   session: Session;
@@ -47,8 +53,8 @@ interface Open {
   calls: Map<string, Life>;
   /** How often each of Pi's call ids was used: some models count from 0 in every answer. */
   used: Map<string, number>;
-  /** Finals of wrapped calls: what shall be shown instead when one could not be committed. */
-  finals: Map<string, Promise<string | undefined>>;
+  /** Wrapped calls on their way to the end: what shall be shown when it could not be committed. */
+  finals: Map<string, Final>;
 }
 
 export class Capture {
@@ -82,6 +88,7 @@ export class Capture {
     this.opened = undefined;
     if (!open) return;
     if (owners().get(open.id) === this) owners().delete(open.id);
+    for (const { resolve } of open.finals.values()) resolve(undefined);
     await open.client.close();
   }
 
@@ -141,6 +148,7 @@ export class Capture {
         capturedAtMs: Date.now(),
       });
       life.stage = "staged";
+      if (life.wrapped) open.finals.set(event.toolCallId, final());
       return content && { content };
     } catch (error) {
       if (error instanceof Off) this.sayOff(context, error);
@@ -157,21 +165,36 @@ export class Capture {
     const life = open?.calls.get(event.toolCallId);
     if (!open || !life) return;
     open.calls.delete(event.toolCallId);
-    const final = this.finish(open, life, event, context);
-    if (life.wrapped && life.stage === "staged") open.finals.set(event.toolCallId, final);
-    await final;
+    const raw = await this.finish(open, life, event, context);
+    open.finals.get(event.toolCallId)?.resolve(raw);
   }
 
-  /** The last place where a wrapped call's exact output can be put back. */
-  async messageEnded(event: MessageEnd): Promise<{ message: Message } | undefined> {
+  /** Where a wrapped call's exact output can be put back for good. */
+  async messageEnded({ message }: MessageEnd): Promise<{ message: Message } | undefined> {
     const open = this.current();
-    const id = event.message.role === "toolResult" ? event.message.toolCallId : undefined;
-    if (!open || id === undefined) return undefined;
-    const final = open.finals.get(id);
+    const id = message.role === "toolResult" ? message.toolCallId : undefined;
+    const expected = id === undefined ? undefined : open?.finals.get(id);
+    if (!open || id === undefined || !expected) return undefined;
+    const raw = await expected.raw;
     open.finals.delete(id);
-    const raw = await final;
-    if (raw === undefined || !Array.isArray(event.message.content)) return undefined;
-    return { message: { ...event.message, content: withText(event.message.content, raw) } };
+    return raw === undefined ? undefined : { message: withRaw(message, raw) };
+  }
+
+  /** Pi 0.73 asks the model before it is done with the end of the calls: the request waits here. */
+  async requested({ messages }: ContextEvent): Promise<{ messages: Message[] } | undefined> {
+    const finals = [...(this.current()?.finals ?? [])];
+    const raws = new Map<string, string>();
+    for (const [id, expected] of finals) {
+      const raw = await expected.raw;
+      if (raw !== undefined) raws.set(id, raw);
+    }
+    if (raws.size === 0) return undefined;
+    return {
+      messages: messages.map((message) => {
+        const raw = message.role === "toolResult" ? raws.get(message.toolCallId ?? "") : undefined;
+        return raw === undefined ? message : withRaw(message, raw);
+      }),
+    };
   }
 
   // -- steps ---------------------------------------------------------------------------------
@@ -356,6 +379,24 @@ export class Capture {
     }
     console.error(`[yarp] ${text}`);
   }
+}
+
+/** Settles by itself in the end: no request to the model may wait for ever. */
+function final(): Final {
+  let settle: Final["resolve"] = () => {};
+  const raw = new Promise<string | undefined>((resolve) => {
+    settle = resolve;
+  });
+  const timer = setTimeout(() => settle(undefined), FINAL_MS);
+  const resolve = (value: string | undefined): void => {
+    clearTimeout(timer);
+    settle(value);
+  };
+  return { raw, resolve };
+}
+
+function withRaw(message: Message, raw: string): Message {
+  return Array.isArray(message.content) ? { ...message, content: withText(message.content, raw) } : message;
 }
 
 function owners(): Map<string, Capture> {

@@ -27,6 +27,7 @@ export function register(pi: Pi, capture: Capture): void {
   pi.on("tool_result", (event, context) => capture.resulted(event, context));
   pi.on("tool_execution_end", (event, context) => capture.ended(event, context));
   pi.on("message_end", (event) => capture.messageEnded(event));
+  pi.on("context", (event) => capture.requested(event));
 }
 
 /** The words that start the `yarp` that installed this extension, or why there are none. */

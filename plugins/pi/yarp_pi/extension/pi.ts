@@ -55,6 +55,11 @@ export interface MessageEnd {
   message: Message;
 }
 
+/** Before each request to the model: a copy of what it will be given. */
+export interface ContextEvent {
+  messages: Message[];
+}
+
 export interface Context {
   cwd: string;
   hasUI: boolean;
@@ -75,6 +80,7 @@ export interface Events {
   tool_result: ToolResult;
   tool_execution_end: ToolExecutionEnd;
   message_end: MessageEnd;
+  context: ContextEvent;
 }
 
 export interface Pi {
