@@ -54,21 +54,26 @@ def module(name):
 Model, Pi = module("model").Model, module("agent").Pi
 
 
-@pytest.fixture(scope="module", params=PACKAGES)
-def prefix(request, tmp_path_factory):
+def installed(name, program, packages, tmp_path_factory):
+    """The folder of an npm prefix that has `packages`, installed unless it is there already."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     kept = os.environ.get("YARP_TEST_AGENTS")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("agents")
-    found = folder / f"pi-{request.param}"
-    if not (found / "node_modules" / ".bin" / "pi").exists():
+    found = (Path(kept) if kept else tmp_path_factory.mktemp("agents")) / name
+    if not (found / "node_modules" / ".bin" / program).exists():
         found.mkdir(parents=True, exist_ok=True)
         (found / "package.json").write_text('{"name": "agents", "private": true}')
-        words = ["npm", "install", "--no-audit", "--no-fund", "node@22", PACKAGES[request.param]]
+        words = ["npm", "install", "--no-audit", "--no-fund", *packages]
         done = subprocess.run(words, cwd=found, capture_output=True, text=True, check=False)
         if done.returncode:
-            pytest.skip(f"npm cannot install Pi: {done.stderr.strip()[-300:]}")
+            pytest.skip(f"npm cannot install {name}: {done.stderr.strip()[-300:]}")
     return found
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def prefix(request, tmp_path_factory):
+    packages = ["node@22", PACKAGES[request.param]]
+    return installed(f"pi-{request.param}", "pi", packages, tmp_path_factory)
 
 
 @pytest.fixture
@@ -379,3 +384,15 @@ def test_calls_that_a_script_makes_are_kept_and_never_shortened(prefix, place):
     nested = {call_id: call for (_, call_id), call in place.calls().items()}["call_SCRIPT_0_0/1"]
     assert nested["result/before"] == nested["result/after"]
     assert nested["status"] == "finished"
+
+
+def test_the_extension_is_strict_typescript(tmp_path_factory):
+    compiler = installed(
+        "typescript", "tsc", ["typescript@5.9", "@types/node@20"], tmp_path_factory
+    )
+    modules = compiler / "node_modules"
+    done = subprocess.run(
+        [modules / ".bin" / "tsc", "-p", HERE.parents[1], "--typeRoots", modules / "@types"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
