@@ -4,7 +4,9 @@ import random
 import pytest
 
 from yarp.reduce.families.base import Status
-from yarp.reduce.families.test import Family
+from yarp.reduce.families.lines import split, wanted
+from yarp.reduce.families.test import Family, _named, _parser, _sniffed
+from yarp.reduce.families.test.report import Report, pieces
 
 RECORDINGS = os.path.join(os.path.dirname(__file__), "recordings", "test")
 
@@ -24,8 +26,8 @@ def summarise(command, stdout=b"", stderr=b"", exit_code=1, block_bytes=1 << 20)
             end = end or data.find(b"\n", start) + 1 or len(data)
             family.feed(stream, data[start:end])
             start = end
-    pieces = family.finish(Status(exit_code))
-    return None if pieces is None else [piece.text.decode("utf-8", "replace") for piece in pieces]
+    told = family.finish(Status(exit_code))
+    return None if told is None else [piece.text.decode("utf-8", "replace") for piece in told]
 
 
 def text_of(*arguments, **options):
@@ -253,3 +255,128 @@ def recorded_lines(name):
     for part in ("stdout", "stderr"):
         if os.path.exists(os.path.join(folder, part)):
             yield from recorded(name, part).splitlines(keepends=True)
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(RECORDINGS)))
+def test_no_line_that_counts_is_skipped_as_noise(name):
+    argv = tuple(recorded(name, "cmd").decode().split())
+    for part in ("stdout", "stderr"):
+        if not os.path.exists(os.path.join(RECORDINGS, name, part)):
+            continue
+        data = recorded(name, part)
+        told = []
+        for lines in (split, None):
+            report = Report()
+            parser = _parser(_named(argv) or _sniffed(b"\n" + data), report, 0)
+            for line in lines(data) if lines else wanted(data, parser):
+                parser.line(line)
+            parser.finish()
+            told.append([(piece.text, piece.worth) for piece in pieces(report, 4096)])
+        assert told[0] == told[1]
+
+
+def test_nextest_is_told_by_its_own_summary():
+    stderr = """\
+────────────
+ Nextest run ID 3c2c8a1e-0000 with nextest profile: default
+    Starting 60 tests across 2 binaries
+PASSED HERE
+        FAIL [   0.004s] shop tests::adds_up
+──── STDOUT:             shop tests::adds_up
+
+running 1 test
+test tests::adds_up ... FAILED
+
+failures:
+
+failures:
+    tests::adds_up
+
+test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 25 filtered out; finished in 0.00s
+
+──── STDERR:             shop tests::adds_up
+
+thread 'tests::adds_up' panicked at src/lib.rs:23:9:
+assertion `left == right` failed
+  left: 3
+ right: 4
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+
+────────────
+     Summary [   0.010s] 60 tests run: 59 passed, 1 failed, 0 skipped
+        FAIL [   0.004s] shop tests::adds_up
+error: test run failed
+"""
+    passed = "".join(f"        PASS [   0.003s] shop tests::g{n}\n" for n in range(59))
+    stderr = stderr.replace("PASSED HERE\n", passed)
+    lines = summarise("cargo nextest run", b"", stderr.encode(), 100)
+    text = "\n".join(lines)
+    assert lines[0] == "Summary [   0.010s] 60 tests run: 59 passed, 1 failed, 0 skipped"
+    assert text.count("tests::adds_up") <= 3
+    assert "src/lib.rs:23:9" in text
+    assert " right: 4" in text
+    assert "test result" not in text
+
+
+def test_a_test_of_a_test_runner_does_not_end_the_run():
+    inner = (
+        b"============================= test session starts ==============================\n"
+        b"collected 1 item\n"
+        b"============================== 1 passed in 0.01s ===============================\n"
+    )
+    stdout = (
+        b"============================= test session starts ==============================\n"
+        b"collected 2 items\n\n"
+        b"=================================== FAILURES ===================================\n"
+        b"__________________________________ test_one ____________________________________\n\n"
+        b">   assert 1 == 2\nE   assert 1 == 2\n\ntests/test_a.py:3: AssertionError\n"
+        b"----------------------------- Captured stdout call -----------------------------\n"
+        + inner
+        + b"__________________________________ test_two ____________________________________\n\n"
+        b">   assert 3 == 4\nE   assert 3 == 4\n\ntests/test_a.py:9: AssertionError\n"
+        b"=========================== short test summary info ============================\n"
+        b"FAILED tests/test_a.py::test_one - assert 1 == 2\n"
+        b"FAILED tests/test_a.py::test_two - assert 3 == 4\n"
+        b"============================== 2 failed in 0.03s ===============================\n"
+    )
+    lines = summarise("pytest", stdout)
+    assert lines[0] == "2 failed in 0.03s"
+    assert "FAILED tests/test_a.py::test_one" in lines
+    assert "tests/test_a.py:9: AssertionError" in "\n".join(lines)
+
+
+def test_several_sessions_are_told_in_turn():
+    text = text_of("tox", MIXED + recorded("pytest_green_v"))
+    assert "5 failed, 153 passed" in text
+    assert "299 passed, 1 skipped" in text
+
+
+def test_assertions_of_several_lines_stay_with_their_test():
+    stdout = (
+        b"--- FAIL: TestTotal (0.00s)\n"
+        b"    cart_test.go:17: \n"
+        b"        \tError Trace:\t/srv/demo/cart_test.go:17\n"
+        b"        \tError:      \tNot equal: \n"
+        b"        \t            \texpected: 3\n"
+        b"        \t            \tactual  : 4\n"
+        b"FAIL\nFAIL\texample.com/shop/cart\t0.003s\nFAIL\n"
+    )
+    text = text_of("go test ./...", b"go: downloading a v1\n" + stdout)
+    assert "expected: 3" in text
+    assert "actual  : 4" in text
+    assert "downloading" not in text
+
+
+def test_numbered_failures_below_a_heading_keep_their_causes():
+    stdout = (
+        b"."
+        * 70
+        + b"F\n\nFailures:\n\n  1) Basket adds up\n     Failure/Error: expect(total).to eq 4\n\n"
+        b"       expected: 4\n            got: 3\n     # ./spec/basket_spec.rb:7:in `block'\n\n"
+        b"Finished in 0.01 seconds\n71 examples, 1 failure\n\nFailed examples:\n\n"
+        b"rspec ./spec/basket_spec.rb:5 # Basket adds up\n"
+    )
+    text = text_of("rspec", stdout)
+    assert "71 examples, 1 failure" in text
+    assert "got: 3" in text
+    assert "./spec/basket_spec.rb:7" in text

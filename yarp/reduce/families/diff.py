@@ -9,6 +9,17 @@ from __future__ import annotations
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.lines import Windows
+from yarp.reduce.families.patch import (
+    File,
+    Hunk,
+    head_of,
+    is_generated,
+    named,
+    shown,
+    signal,
+    spare,
+    title_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,28 +35,7 @@ HELD_BYTES = 1 << 20
 HUNK_BYTES = 8 * 1024
 NOTES_KEPT = 40
 MESSAGE_LINES = 14
-_LOCKS = frozenset(
-    (
-        b"package-lock.json", b"npm-shrinkwrap.json", b"yarn.lock", b"pnpm-lock.yaml",
-        b"bun.lock", b"bun.lockb",
-        b"Cargo.lock", b"poetry.lock", b"uv.lock", b"Pipfile.lock", b"pdm.lock", b"Gemfile.lock",
-        b"composer.lock",
-        b"go.sum", b"flake.lock", b"mix.lock", b"Podfile.lock", b"pubspec.lock",
-        b"packages.lock.json", b"deno.lock",
-    )
-)  # fmt: skip
-_GENERATED = (
-    b".min.js",
-    b".min.css",
-    b".map",
-    b".snap",
-    b"_pb2.py",
-    b"_pb2_grpc.py",
-    b".pb.go",
-    b".generated.ts",
-    b".g.dart",
-)
-_FOLDERS = (b"node_modules/", b"vendor/", b"dist/", b"__generated__/")
+MARKER_BYTES = 280
 _STATES = (
     b"new file",
     b"deleted file",
@@ -59,38 +49,6 @@ _STATES = (
 )
 
 
-class _File:
-    """One file's part of a diff."""
-
-    __slots__ = ("added", "facts", "hunks", "name", "removed")
-
-    def __init__(self, name: bytes) -> None:
-        self.name = name
-        self.added = 0
-        self.removed = 0
-        self.facts: list[bytes] = []
-        self.hunks: list[_Hunk] = []
-
-
-class _Hunk:
-    """A hunk's first bytes, and how many lines and changes it has in all."""
-
-    __slots__ = ("added", "lines", "new", "old", "removed", "size", "text")
-
-    def __init__(self, header: bytes) -> None:
-        self.text: list[bytes] = []
-        self.size = 0
-        self.lines = 0
-        self.added = 0
-        self.removed = 0
-        self.old, self.new = _announced(header)
-
-    def complete(self) -> bool:
-        """Whether it has as many lines as its header announced."""
-        both = self.lines - self.added - self.removed
-        return both + self.removed >= self.old and both + self.added >= self.new
-
-
 class Family(base.Family):
     """Summarises one diff, or the diffs of a log."""
 
@@ -98,10 +56,10 @@ class Family(base.Family):
         super().__init__(argv, options)
         self.added = self.removed = 0
         self.files = self.commits = 0
-        self.parts: list[_File | bytes] = []
-        self.kept: list[_Hunk] = []
-        self.file: _File | None = None
-        self.hunk: _Hunk | None = None
+        self.parts: list[File | bytes] = []
+        self.kept: list[Hunk] = []
+        self.file: File | None = None
+        self.hunk: Hunk | None = None
         self.message = 0
         self.errors: list[bytes] = []
         self.lanes = (Windows(self._read), Windows(self._complain))
@@ -127,7 +85,7 @@ class Family(base.Family):
         budget = self.options.get(
             "success_bytes" if good and status.success else "failure_bytes", 1024
         )
-        return self._pieces(budget - 200)
+        return self._pieces(budget - MARKER_BYTES)
 
     # Reading.
 
@@ -200,7 +158,7 @@ class Family(base.Family):
         line = data[start + 1 : _end(data, start + 1)]
         if line.startswith(b"@@"):
             if self.file is not None:
-                self.hunk = _Hunk(line)
+                self.hunk = Hunk(line)
                 if len(self.file.hunks) < HUNKS_KEPT:
                     self.file.hunks.append(self.hunk)
                     self._hold(self.hunk)
@@ -208,7 +166,7 @@ class Family(base.Family):
         self.hunk = None
         if line.startswith(b"--- "):
             second = _end(data, start + 1) + 1
-            name = _named(line, data[second : _end(data, second)])
+            name = named(line, data[second : _end(data, second)])
             if self.file is not None and not self.file.hunks and self.file.name.startswith(b"\0"):
                 self.file.name = name
             else:
@@ -272,20 +230,20 @@ class Family(base.Family):
 
     def _open(self, name: bytes) -> None:
         self.files += 1
-        self.file = _File(name)
+        self.file = File(name)
         if name.startswith((b"\0diff --cc ", b"\0diff --combined ")):
             self.file.facts.append(b"merge")
         self._part(self.file)
 
-    def _part(self, part: _File | bytes) -> None:
+    def _part(self, part: File | bytes) -> None:
         if len(self.parts) < FILES_KEPT:
             self.parts.append(part)
 
-    def _hold(self, hunk: _Hunk) -> None:
+    def _hold(self, hunk: Hunk) -> None:
         """Keep the text of the largest hunks only."""
         self.kept.append(hunk)
         if len(self.kept) >= 2 * HUNKS_KEPT:
-            self.kept.sort(key=_signal)
+            self.kept.sort(key=signal)
             for small in self.kept[:HUNKS_KEPT]:
                 small.text.clear()
             del self.kept[:HUNKS_KEPT]
@@ -304,12 +262,12 @@ class Family(base.Family):
             total += b", %d commits" % self.commits
         pieces = [Piece(line, 0 if at < 3 else 5, 1) for at, line in enumerate(self.errors)]
         pieces.append(Piece(total, 0, lines=0))
-        heads = [_head(part) if isinstance(part, _File) else part for part in self.parts]
+        heads = [head_of(part) if isinstance(part, File) else part for part in self.parts]
         left = budget_bytes - len(total) - sum(len(head) + 1 for head in heads)
         chosen = self._chosen(left)
         ranks = _ranks(self.parts)
         for at, (part, head) in enumerate(zip(self.parts, heads, strict=True)):
-            if not isinstance(part, _File):
+            if not isinstance(part, File):
                 pieces.append(
                     Piece(
                         head,
@@ -317,7 +275,7 @@ class Family(base.Family):
                     )
                 )
                 continue
-            term = _title(part).decode("utf-8", "replace")
+            term = title_of(part).decode("utf-8", "replace")
             pieces.append(
                 Piece(
                     head,
@@ -329,7 +287,9 @@ class Family(base.Family):
             for hunk in part.hunks:
                 size = chosen.get(id(hunk))
                 if size:
-                    pieces.append(_shown(hunk, size, term))
+                    pieces.append(shown(hunk, size, term))
+                elif spare(hunk) and len(pieces) < HUNKS_KEPT:
+                    pieces.append(shown(hunk, hunk.size, term, worth=9))
         return pieces
 
     def _chosen(self, left: int) -> dict[int, int]:
@@ -338,11 +298,11 @@ class Family(base.Family):
         candidates = [
             hunk
             for part in self.parts
-            if isinstance(part, _File) and not _is_generated(_title(part))
+            if isinstance(part, File) and not is_generated(title_of(part))
             for hunk in part.hunks
             if hunk.text
         ]
-        candidates.sort(key=_signal, reverse=True)
+        candidates.sort(key=signal, reverse=True)
         for hunk in candidates:
             if hunk.size <= min(left, HUNK_BYTES):
                 chosen[id(hunk)] = hunk.size
@@ -367,101 +327,10 @@ def _end(data: bytes, start: int) -> int:
     return len(data) if end < 0 else end
 
 
-def _signal(hunk: _Hunk) -> int:
-    """How much a hunk tells: of a file that came or went the counts say most."""
-    changes = hunk.added + hunk.removed
-    if not hunk.new:
-        return changes // 16
-    return changes // 4 if not hunk.old else changes
-
-
-def _announced(header: bytes) -> tuple[int, int]:
-    """How many old and new lines a header speaks of; a merge's says it of each parent."""
-    sizes = []
-    for word in header.strip(b"@").split(b"@@")[0].split():
-        _, comma, size = word.partition(b",")
-        sizes.append(int(size) if comma and size.isdigit() else 1)
-    return (sizes[0], sizes[-1]) if len(sizes) > 1 else (0, 0)
-
-
-def _named(old: bytes, new: bytes) -> bytes:
-    """The path of the lines `--- a/path` and `+++ b/path`."""
-    line = old[4:] if new.startswith(b"+++ /dev/null") else new[4:]
-    path = line.partition(b"\t")[0].strip()
-    path = path.strip(b'"') if path.startswith(b'"') else path
-    return path[2:] if path[1:2] == b"/" and path[:1] in b"abciwo" else path
-
-
-def _title(file: _File) -> bytes:
-    """The file's path; of a file without hunks the header is all that names it."""
-    name = file.name
-    if not name.startswith(b"\0"):
-        return name
-    moved = [
-        line.partition(b" to ")[2]
-        for line in file.facts
-        if line.startswith((b"rename to", b"copy to"))
-    ]
-    if moved:
-        return moved[0]
-    rest = name[1:].split(b" ", 2)[-1]
-    half = len(rest) // 2
-    first, second = rest[:half], rest[half + 1 :]
-    if first[2:] == second[2:] and first[1:2] == b"/":
-        return second[2:]
-    return second if first == second else rest
-
-
-def _head(file: _File) -> bytes:
-    """A file's line: path, counts, and what else happened to it."""
-    notes = []
-    for line in file.facts:
-        if line.startswith(b"new file"):
-            notes.append(b"new")
-        elif line.startswith(b"deleted file"):
-            notes.append(b"deleted")
-        elif line.startswith((b"rename from", b"copy from")):
-            notes.append(
-                line.replace(b" from", b"d from" if line.startswith(b"rename") else b" from", 1)
-            )
-        elif line.startswith((b"Binary ", b"GIT binary")):
-            notes.append(b"binary")
-        elif line.startswith(b"old mode"):
-            notes.append(b"mode " + line[9:])
-        elif line.startswith(b"new mode") and notes:
-            notes[-1] += b" -> " + line[9:]
-        elif line == b"merge":
-            notes.append(line)
-    title = _title(file)
-    if _is_generated(title) and file.hunks:
-        notes.append(b"generated, hunks left out")
-    counts = b"" if not file.hunks else b" +%d -%d" % (file.added, file.removed)
-    return title + counts + (b" (" + b", ".join(notes) + b")" if notes else b"")
-
-
-def _is_generated(path: bytes) -> bool:
-    return (
-        path.rpartition(b"/")[2] in _LOCKS
-        or path.endswith(_GENERATED)
-        or any(path.startswith(folder) or b"/" + folder in path for folder in _FOLDERS)
-    )
-
-
-def _ranks(parts: list[_File | bytes]) -> list[int]:
+def _ranks(parts: list[File | bytes]) -> list[int]:
     """Each part's place by changed lines, the largest 0."""
-    changes = [part.added + part.removed if isinstance(part, _File) else 0 for part in parts]
+    changes = [part.added + part.removed if isinstance(part, File) else 0 for part in parts]
     ranks = [0] * len(parts)
     for rank, at in enumerate(sorted(range(len(parts)), key=lambda at: -changes[at])):
         ranks[at] = rank
     return ranks
-
-
-def _shown(hunk: _Hunk, size: int, term: str) -> Piece:
-    """A hunk whole, or its beginning with the number of lines that are missing."""
-    text = b"".join(hunk.text)[1:]
-    if size >= hunk.size:
-        return Piece(text, 4, terms=(term,))
-    shown = text[: text.rfind(b"\n", 0, size)] if b"\n" in text[:size] else text[:size]
-    lines = shown.count(b"\n") + 1
-    note = b"\n[... %d more lines of this hunk ...]" % (hunk.lines + 1 - lines)
-    return Piece(shown + note, 4, lines=lines, terms=(term,))

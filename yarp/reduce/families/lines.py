@@ -39,13 +39,16 @@ class Wake:
 
 
 class Parser:
-    """Takes the lines of one stream; `wake` is None where every line matters.
+    """Takes the lines of one stream.
 
     `late` are the lines still wanted of what follows when the parser has had its share.
     """
 
-    wake: Wake | None = None
     late: Wake | None = None
+
+    def wake(self) -> Wake | None:
+        """The lines that matter in the present state; None where every line does."""
+        return None
 
     def line(self, line: bytes) -> None:
         """Take one line without its newline; it may also be one that `wake` does not ask for."""
@@ -155,7 +158,7 @@ def wanted(window: bytes, parser: Parser, only: Wake | None = None) -> Iterator[
     end = len(data) - 1 if data.endswith(b"\n") else len(data)
     ahead: dict[bytes, int] = {}
     while position < end:
-        wake = only or parser.wake
+        wake = only or parser.wake()
         if wake is not None:
             position = _next(wake, data, position, end, ahead)
             if position >= end:

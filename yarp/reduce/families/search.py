@@ -9,6 +9,7 @@ from __future__ import annotations
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.lines import Windows, split
+from yarp.reduce.families.matches import ERRORS, Shape, number_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,19 +20,8 @@ LINES_PER_FILE = 40
 LINES_KEPT = 4_000
 # So many changes from file to file are followed; beyond them matches are only counted.
 SWITCHES = 20_000
-LINE_BYTES = 240
 NOTES_KEPT = 40
 NAMES_A_LINE = 8
-_ERRORS = (
-    b"rg: ",
-    b"grep: ",
-    b"egrep: ",
-    b"fgrep: ",
-    b"git grep: ",
-    b"ugrep: ",
-    b"fatal: ",
-    b"error: ",
-)
 _NONE = b"\0"
 
 
@@ -51,7 +41,7 @@ class Family(base.Family):
 
     def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
         super().__init__(argv, options)
-        self.shape = _Shape(argv)
+        self.shape = Shape(argv)
         self.files: dict[bytes, _File] = {}
         self.errors: dict[bytes, None] = {}
         self.errors_seen = 0
@@ -183,7 +173,7 @@ class Family(base.Family):
             return
         for line in body.split(b"\n", missing + 1)[1 : missing + 1]:
             if line and line != b"--" and not line.startswith((b"Binary file ", b"grep: ")):
-                match = not (self.shape.numbered or self.shape.headed) or _number(line)[1] == b":"
+                match = not (self.shape.numbered or self.shape.headed) or number_of(line)[1] == b":"
                 self._keep(file, line, match=match)
 
     def _count(self, file: _File | None, found: int) -> None:
@@ -210,7 +200,7 @@ class Family(base.Family):
         if line.startswith(b"Binary file ") or b": binary file matches" in line:
             if len(self.binary) < NOTES_KEPT:
                 self.binary.append(line)
-        elif line.startswith(_ERRORS):
+        elif line.startswith(ERRORS):
             self._complain(line)
         elif line and line != b"--":
             if len(self.pending) < NOTES_KEPT:
@@ -258,7 +248,10 @@ class Family(base.Family):
     def _one(self, file: _File) -> list[Piece]:
         """A file's name with its count, then its lines; a first line before another's second."""
         out = []
-        term = (file.name.decode("utf-8", "replace"),) if file.name else self.shape.terms
+        # One word finds all matches, if the pattern is one.
+        term = self.shape.terms
+        if file.name:
+            term += (file.name.decode("utf-8", "replace"),)
         indent = b""
         if file.name:
             indent = b" "
@@ -296,156 +289,3 @@ class Family(base.Family):
                     names = b"%s (%d)" % (part[0].name, part[0].count)
                 out.append(Piece(names, 2, lines=0, terms=term))
         return out
-
-
-class _Shape:
-    """How this command prints a match: told by its arguments, else by the first lines."""
-
-    def __init__(self, argv: tuple[str, ...]) -> None:
-        self.learnt = False
-        self.unknown = False
-        self.headed = False
-        self.named = True
-        self.numbered = False
-        program = argv[0].rpartition("/")[2] if argv else ""
-        flags = [word for word in argv[1:] if word.startswith("-") and word != "-"]
-        short = "".join(word[1:] for word in flags if not word.startswith("--"))
-        operands = [word for word in argv[1:] if not word.startswith("-")]
-        recursive = program != "grep" or any(char in short for char in "rRH")
-        recursive = recursive or any(
-            word.startswith(("--recursive", "--dereference", "--with-f", "--include"))
-            for word in flags
-        )
-        self.alone = (
-            (not recursive and len(operands) <= 2)
-            or ("h" in short and program == "grep")
-            or any(word.startswith("--no-filename") for word in flags)
-        )
-        self.asked_context = any(char in short for char in "ABC") or any(
-            "context" in word for word in flags
-        )
-        self.asked_heading = any(word in ("--heading", "-p", "--pretty") for word in flags)
-        plain = [
-            word
-            for word in operands
-            if len(word) > 1 and not any(char in "\\[](){}*+?|^$." for char in word)
-        ]
-        self.literals = [word.encode() for word in plain[:3]]
-        self.terms = tuple(plain[:1])
-
-    def learn(self, lines: list[bytes]) -> None:
-        """Decide from the first lines of the stream."""
-        self.learnt = True
-        sample = [
-            line
-            for line in lines[:400]
-            if line and line != b"--" and not line.startswith((b"Binary ", *_ERRORS))
-        ]
-        if not sample:
-            return
-        first = [line for line in lines[:400] if line != b"--"]
-        starting = sum(bool(_number(line)[0]) for line in sample)
-        headings = 1 + first.count(b"")
-        if not _number(first[0])[0] and (
-            self.asked_heading or (starting and starting + headings + 1 >= len(sample))
-        ):
-            self.headed = starting > 0
-            self.unknown = not self.headed
-            return
-        if self.alone or starting * 10 > len(sample) * 9:
-            self.named, self.numbered = False, starting * 10 > len(sample) * 8
-            return
-        self.numbered = sum(bool(_path_of(line)) for line in sample) * 10 > len(sample) * (
-            1 if self.asked_context else 7
-        )
-        if not self.numbered:
-            self.named = _look_named(sample)
-            # A search of many files whose lines cannot be told apart: say nothing of files.
-            self.unknown = not self.named and self.asked_context
-
-    def name(self, line: bytes) -> bytes:
-        """The path of a matching line, or nothing."""
-        if not self.numbered:
-            name, colon, _ = line.partition(b":")
-            return name if colon and name.strip() else b""
-        name = _path_of(line)
-        if name and self.asked_context and _dashed(name):
-            return b""
-        return name
-
-    def count_numbered(self, body: bytes) -> int:
-        """How many lines after a newline begin with `12:`."""
-        import re
-
-        return len(re.findall(rb"\n[0-9]+:", body))
-
-    def count_named(self, window: bytes) -> int:
-        """How many lines are matches, where nothing but their number is wanted any more."""
-        if not (self.numbered or self.asked_context):
-            return window.count(b"\n") + (not window.endswith(b"\n"))
-        import re
-
-        return len(re.findall(rb"\n[^:\n]+:[0-9]+:", b"\n" + window))
-
-    def is_context(self, rest: bytes) -> bool:
-        """Whether what follows `path-` is a line of context."""
-        return _number(rest)[1] == b"-" if self.numbered else self.asked_context
-
-    def around(self, text: bytes) -> bytes:
-        """A matching line, cut around what was searched for when it is long."""
-        if len(text) <= LINE_BYTES:
-            return text
-        number = text[: text.find(b":") + 1] if _number(text)[1] == b":" else b""
-        lower = text.lower()
-        at = next(
-            (found for word in self.literals if (found := lower.find(word.lower())) >= 0),
-            len(number),
-        )
-        start = max(len(number), at - LINE_BYTES // 3)
-        while start < at and text[start] & 0xC0 == 0x80:
-            start += 1
-        body = text[start : start + LINE_BYTES - len(number)].decode("utf-8", "ignore").encode()
-        before = b"[...]" if start > len(number) else b""
-        return b"%s%s%s[... line of %d bytes]" % (number, before, body, len(text))
-
-
-def _number(line: bytes) -> tuple[bytes, bytes]:
-    """The line number that a line begins with and the mark after it, or two empties."""
-    digits = 0
-    while digits < 10 and line[digits : digits + 1].isdigit():
-        digits += 1
-    mark = line[digits : digits + 1]
-    return (line[:digits], mark) if digits and mark in (b":", b"-") else (b"", b"")
-
-
-def _path_of(line: bytes) -> bytes:
-    """The path before `:12:`, or nothing."""
-    at = line.find(b":")
-    while at > 0:
-        end = line.find(b":", at + 1)
-        if end < 0:
-            return b""
-        if line[at + 1 : end].isdigit():
-            return line[:at]
-        at = end
-    return b""
-
-
-def _dashed(name: bytes) -> bool:
-    """Whether it is the path of a line of context with its number and text, not a path alone."""
-    parts = name.split(b"-")
-    for at in range(1, len(parts) - 1):
-        if parts[at].isdigit():
-            path, text = b"-".join(parts[:at]), b"-".join(parts[at + 1 :])
-            if b"." in path.rpartition(b"/")[2] or any(space in text for space in b" \t"):
-                return True
-    return False
-
-
-def _look_named(sample: list[bytes]) -> bool:
-    """Whether most lines begin with something like a path and a colon."""
-    likely = 0
-    for line in sample:
-        name, colon, _ = line.partition(b":")
-        likely += bool(colon) and (b"/" in name or b"." in name) and b" " not in name.strip()
-    return likely * 10 > len(sample) * 8

@@ -75,9 +75,7 @@ class Family(base.Family):
         said = bool(report.failures) or any(worth <= CAUSE for worth, *_ in report.notes)
         if failed and not said and not self._excuses():
             return None
-        budget = self.options.get(
-            "failure_bytes" if failed or status.success is None else "success_bytes", 4096
-        )
+        budget = self.options.get("success_bytes" if status.success else "failure_bytes", 4096)
         return pieces(report, budget) or None
 
     def _excuses(self) -> bool:

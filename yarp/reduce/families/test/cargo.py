@@ -31,17 +31,18 @@ _NEXTEST = (b"FAIL", b"TIMEOUT", b"SIGABRT", b"SIGSEGV", b"ABORT", b"TRY")
 class Cargo(Runner):
     """Reads the standard output of test targets, and cargo's own words on standard error."""
 
+    noise = _NOISE
     late = Wake(b"test result: ", b"---- ", b"error")
 
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
-        self.wake = _NOISE
         self.listing = False
         self.told: set[bytes] = set()
         self.marked: list[bytes] = []
         self.totals = [0, 0, 0, 0]
         self.good: list[bytes] = []
         self.bad = 0
+        self.nextest = False
 
     def skipped(self) -> None:
         """Whatever block was open is open no more."""
@@ -50,7 +51,19 @@ class Cargo(Runner):
 
     def line(self, line: bytes) -> None:
         """Take one line."""
-        if line.startswith(b"test result: "):
+        if self.nextest and line.startswith((b"test result: ", b"failures:", b"    ")):
+            # nextest runs each test in a process of its own, which reports like a target.
+            if line.strip().startswith(_NEXTEST) and b" [" in line:
+                self._nextest(line)
+            elif line.lstrip().startswith((b"PASS [", b"SLOW [", b"Starting ", b"Cancel")):
+                self._close()
+            elif line.lstrip().startswith(b"Summary ["):
+                self._summary(line)
+            elif self.open is not None and not line.startswith((b"test result", b"failures:")):
+                self.open.add(line)
+        elif b" Nextest run ID " in line:
+            self.nextest = True
+        elif line.startswith(b"test result: "):
             self._close()
             self._result(line)
         elif line.startswith(b"---- ") and line.endswith(b" ----"):
@@ -80,9 +93,7 @@ class Cargo(Runner):
         elif line.strip().startswith(_NEXTEST) and b" [" in line:
             self._nextest(line)
         elif line.lstrip().startswith(b"Summary ["):
-            self._close()
-            self.report.outcome(self.stream, line.strip())
-            self.report.failed = self.report.failed or b" failed" in line
+            self._summary(line)
         elif line.startswith(b"thread '"):
             self._open(Failure(b"", b"panicked", panic_grades))
             if self.open:
@@ -123,15 +134,18 @@ class Cargo(Runner):
             if count.isdigit() and word in _COUNTED:
                 self.totals[_COUNTED.index(word)] += int(count)
 
+    def _summary(self, line: bytes) -> None:
+        self._close()
+        self.report.outcome(self.stream, line.strip())
+        self.report.failed = self.report.failed or b" failed" in line
+
     def _open(self, failure: Failure) -> None:
         self.report.failure(self.stream, failure)
         self.open = failure
-        self.wake = None
 
     def _close(self) -> None:
         self.open = None
         self.listing = False
-        self.wake = _NOISE
 
     def _name(self, name: bytes) -> None:
         if name not in self.told and len(self.told) < 2_000:
@@ -217,6 +231,11 @@ def panic_grades(lines: list[bytes]) -> list[int]:
             out[at] = DEPTH
             if line.lstrip().startswith(b"at ./") and b"{{closure}}" not in lines[at - 1]:
                 out[at] = out[at - 1] = CAPTURED
+        elif (
+            line.startswith((b"test ", b"running ", b"  stdout ", b"  stderr "))
+            or b"\xe2\x94\x80 STD" in line
+        ):
+            out[at] = DEPTH
         elif line.startswith((b"Error: ", b"note: test did not panic")):
             out[at] = CAUSE
         elif looks_wrong(line):

@@ -28,16 +28,17 @@ _NOISE = Wake(
     inside=(b"--- FAIL: ",),
 )  # fmt: skip
 _LOGS_KEPT = 64
+_FETCHING = (b"go: downloading ", b"go: finding ", b"go: extracting ", b"go: found ", b"go: added ")
 
 
 class Go(Runner):
     """Reads the output of `go test`, with and without `-v`."""
 
+    noise = _NOISE
     late = Wake(b"--- FAIL", b"FAIL\t", b"panic: ", b"ok  \t")
 
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
-        self.wake = _NOISE
         self.running: dict[bytes, Excerpt] = {}
         self.current: Excerpt | None = None
         self.good = 0
@@ -45,6 +46,10 @@ class Go(Runner):
         self.bad = 0
         self.first_good: list[bytes] = []
         self.skips = 0
+
+    def wake(self) -> Wake | None:
+        """All lines of a running test too: they are its log if it fails."""
+        return None if self.current is not None else super().wake()
 
     def skipped(self) -> None:
         """Whatever test was running is running no more."""
@@ -73,8 +78,10 @@ class Go(Runner):
         elif self.current is not None:
             self.current.add(line)
         elif line.strip():
-            if looks_wrong(line) or line.startswith(b"go: "):
-                self.report.note(CAUSE if line.startswith(b"go: ") else CAPTURED, self.stream, line)
+            if line.startswith(b"go: ") and not line.startswith(_FETCHING):
+                self.report.note(CAUSE, self.stream, line)
+            elif looks_wrong(line):
+                self.report.note(CAPTURED, self.stream, line)
             self.plain.add(line)
 
     def finish(self) -> None:
@@ -129,7 +136,6 @@ class Go(Runner):
         if name not in self.running and len(self.running) >= 4_096:
             self.running.clear()
         self.current = self.running.setdefault(name, Excerpt())
-        self.wake = None
 
     def _fail(self, line: bytes) -> None:
         self._close()
@@ -152,11 +158,9 @@ class Go(Runner):
     def _open(self, failure: Failure) -> None:
         self.report.failure(self.stream, failure)
         self.open = failure
-        self.wake = None
 
     def _close(self) -> None:
         self.open = None
-        self.wake = _NOISE
 
 
 def log_grades(lines: list[bytes]) -> list[int]:

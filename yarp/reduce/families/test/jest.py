@@ -39,6 +39,7 @@ _NOISE = Wake(
     _BULLET, b"FAIL ", b" FAIL ", b"PASS ", _RULE, b"Snapshot Summary", *_TOTALS,
     b" Test Files  ", b"      Tests  ", b"     Errors  ", b"Type Errors  ", b"   Duration  ",
     b"  Snapshots  ",
+    b" " + _POINTER,
     *_SENTENCES,
     inside=(*_CROSSES,),
 )  # fmt: skip
@@ -47,11 +48,11 @@ _NOISE = Wake(
 class Jest(Runner):
     """Reads jest's and vitest's default and verbose reporters, on either stream."""
 
+    noise = _NOISE
     late = Wake(_BULLET, b"FAIL ", b" FAIL ", b"Tests:", b"      Tests  ")
 
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
-        self.wake = _NOISE
         self.file = b""
         self.failing = False
         self.told: set[bytes] = set()
@@ -139,11 +140,9 @@ class Jest(Runner):
     def _open(self, failure: Failure) -> None:
         self.report.failure(self.stream, failure)
         self.open = failure
-        self.wake = None
 
     def _close(self) -> None:
         self.open = None
-        self.wake = _NOISE
 
 
 _FOREIGN = (b"node_modules", b"node:internal", b"(<anonymous>)", b"../node_modules")

@@ -61,11 +61,11 @@ _WORDS = (
 class Other(Runner):
     """Reads what no other parser recognises."""
 
+    noise = _NOISE
     late = Wake(b"not ok ", *_CROSSES)
 
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
-        self.wake = _NOISE
         self.indent = 0
         self.told: set[bytes] = set()
         self.blanks = 0
@@ -85,9 +85,11 @@ class Other(Runner):
         inside = self.open is not None and indent > self.indent
         if not title and not inside and start.startswith(_WEAK):
             title = start
+        if start.startswith((b"Failures:", b"There was ", b"There were ")):
+            self.closing = True
         numbered = bool(title) and start[:1].isdigit()
         if numbered and not self.closing:
-            # mocha numbers its failures twice: in the tree, and below with their causes.
+            # Numbered in the tree of tests, as mocha does; the list with the causes comes below.
             self.report.failed = True
             self.report.mark(self.stream, start, title)
         elif numbered or (title and not (inside and indent > self.indent + 3)):

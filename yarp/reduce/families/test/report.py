@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from yarp.reduce.families.lines import Wake
+
 FAILURES_KEPT = 1_000
 DETAILED = 120
 BLOCK_HEAD_BYTES = 6 * 1024
@@ -118,7 +120,12 @@ class Report:
 
 
 class Runner(Parser):
-    """A parser that fills a report; `plain` holds lines that it has no other place for."""
+    """A parser that fills a report; `plain` holds lines that it has no other place for.
+
+    While no failure is open, only the lines that `noise` asks for matter.
+    """
+
+    noise: Wake
 
     def __init__(self, report: Report, stream: int) -> None:
         self.report = report
@@ -126,6 +133,10 @@ class Runner(Parser):
         self.plain = Excerpt()
         self.open: Failure | None = None
         self.partial = False
+
+    def wake(self) -> Wake | None:
+        """All lines of an open failure, else what ends the noise."""
+        return None if self.open is not None else self.noise
 
     def skipped(self) -> None:
         """Whatever block was open is open no more, and what was counted is not all."""

@@ -22,9 +22,10 @@ _NOISE = Wake(
 class Unittest(Runner):
     """Reads the report that unittest writes to standard error."""
 
+    noise = _NOISE
+
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
-        self.wake = _NOISE
         self.ruled = False
         self.ran = False
 
@@ -41,7 +42,6 @@ class Unittest(Runner):
         elif ruled and line.startswith(_KINDS):
             self.open = Failure(line, line.partition(b": ")[2].partition(b" ")[0], traceback_grades)
             self.report.failure(self.stream, self.open)
-            self.wake = None
         elif line.startswith(b"Ran ") and b" test" in line and b" in " in line:
             self._close()
             self.report.outcome(self.stream, line)
@@ -65,4 +65,3 @@ class Unittest(Runner):
 
     def _close(self) -> None:
         self.open = None
-        self.wake = _NOISE

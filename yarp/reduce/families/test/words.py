@@ -5,11 +5,10 @@ from __future__ import annotations
 from yarp.reduce.families.test.report import CAUSE, DEPTH, FRAME, MORE
 
 _WRONG = (
-    b"error", b"fail", b"exception", b"fatal", b"panic", b"warn", b"critical", b"denied",
-    b"refused",
-    b"traceback", b"abort", b"timed out", b"timeout", b"cannot ", b"can't ", b"not found",
-    b"missing",
-    b"killed", b"unable",
+    b"error", b"fail", b"exception", b"fatal", b"panic", b"warn", b"critical",
+    b"denied", b"refused", b"traceback", b"abort", b"timed out", b"timeout", b"cannot ", b"can't ",
+    b"not found", b"missing", b"killed", b"unable", b"fehler", b"erreur",
+    *(word.encode() for word in ("ошибка", "错误", "失败", "失敗", "エラー", "例外", "오류")),
 )  # fmt: skip
 
 
