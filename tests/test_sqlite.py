@@ -24,7 +24,8 @@ def path(tmp_path):
 def make(path, rows=1):
     connection = sqlite.connect(path)
     connection.execute("CREATE TABLE t (a PRIMARY KEY)")
-    connection.executemany("INSERT INTO t VALUES (?)", ((n,) for n in range(rows)))
+    with sqlite.transaction(connection, path):
+        connection.executemany("INSERT INTO t VALUES (?)", ((n,) for n in range(rows)))
     return connection
 
 

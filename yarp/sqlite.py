@@ -248,7 +248,7 @@ def _open_uri(path: str, mode: str, busy_timeout_ms: int) -> Connection:
         uri=True,
     )
     try:
-        connection.execute("PRAGMA user_version")
+        # SQLite opens its files with the first statement; what fails must fail here.
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except BaseException:
         connection.close()
