@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from yarp.reduce.families.base import Status
@@ -153,3 +156,37 @@ def test_more_files_than_are_kept_are_said_to_be_more():
 
 def test_nothing_found_is_left_as_it_is():
     assert summarise("rg nothing", b"", exit_code=1) is None
+
+
+def test_a_path_without_dot_or_slash_is_a_path_where_many_files_are_searched():
+    stdout = b"Makefile:all: build\nMakefile:test: all\nLICENSE:all rights: none\n"
+    assert "Makefile (2)" in summarise("rg all", stdout)
+    assert "Makefile (2)" in summarise("grep -r all", stdout)
+    assert "Makefile (2)" not in summarise("grep -h all Makefile LICENSE", stdout)
+
+
+def test_loading_a_family_loads_nothing_heavy():
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import yarp.reduce.families.search, yarp.reduce.families.diff, yarp.reduce.families.test\n"
+        "import yarp.reduce.families.test.pytest, yarp.reduce.families.test.jest\n"
+        "print([m for m in set(sys.modules) - before if not m.startswith('yarp')])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert told.stdout.strip() == b"['__future__']"
+
+
+def test_times_in_a_log_are_no_line_numbers():
+    stdout = b"".join(
+        b"logs/%s.log:2024-05-01 10:%02d:07 ERROR disk\n" % (name, minute)
+        for name in (b"app", b"db")
+        for minute in range(60)
+    )
+    text = summarise("rg ERROR logs", stdout)
+    assert text[0] == "120 matches in 2 files"
+    assert "logs/app.log (60)" in text
+
+
+def test_context_without_numbers_cannot_be_told_from_matches():
+    assert summarise("rg -C1 hit", b"a.py-key: 1\na.py:hit\n" * 90) is None
+    assert summarise("grep -A1 hit a.py", b"hit\nafter\n--\n" * 90) is None

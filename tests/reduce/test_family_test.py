@@ -380,3 +380,59 @@ def test_numbered_failures_below_a_heading_keep_their_causes():
     assert "71 examples, 1 failure" in text
     assert "got: 3" in text
     assert "./spec/basket_spec.rb:7" in text
+
+
+def test_a_status_that_the_outcome_does_not_bear_out_is_said():
+    stdout = recorded("pytest_green_v")
+    lines = summarise("pytest -v", stdout, exit_code=139)
+    assert lines[0] == "(exit status 139, but no failing test was recognised)"
+    assert lines[1].startswith("299 passed, 1 skipped")
+    assert summarise("pytest -v", stdout, exit_code=0)[0].startswith("299 passed")
+
+
+def test_a_failed_run_whose_status_was_lost_is_still_told_as_failed():
+    lines = summarise("pytest", MIXED, exit_code=0)
+    assert lines[0].startswith("5 failed, 153 passed")
+    assert "FAILED tests/test_mixed.py::test_dict" in "\n".join(lines)
+
+
+def test_an_exception_that_hid_another_is_told_with_it():
+    block = (
+        b"=================================== FAILURES ===================================\n"
+        b"__________________________________ test_load ___________________________________\n\n"
+        b"    def load():\n>       open('x')\n"
+        b"E       FileNotFoundError: [Errno 2] No such file or directory: 'x'\n"
+        + b"E       detail of it\n"
+        * 9
+        + b"\napp.py:4: FileNotFoundError\n\n"
+        b"The above exception was the direct cause of the following exception:\n\n"
+        b">       load()\n\ntests/test_load.py:9: \n_ _ _ _ _ _ _ _ _\n\n"
+        b">       raise RuntimeError('no settings') from error\n"
+        b"E       RuntimeError: no settings\n\napp.py:7: RuntimeError\n"
+        b"============================== 1 failed in 0.03s ===============================\n"
+    )
+    told = Family(("pytest",), {"failure_bytes": 4096})
+    told.feed(0, block)
+    causes = b"\n".join(piece.text for piece in told.finish(Status(1)) if piece.worth <= 2)
+    assert b"FileNotFoundError: [Errno 2]" in causes
+    assert b"RuntimeError: no settings" in causes
+    assert b"app.py:7: RuntimeError" in causes
+
+
+def test_a_compilers_frame_stays_whole():
+    stderr = (
+        b"error[E0308]: mismatched types\n  --> src/lib.rs:4:5\n   |\n3  |   fn f() -> u8 {\n"
+        b"   |             -- expected\n4  | /     match x {\n5  | |         _ => 1,\n...  |\n"
+        b"9  | |     }\n   | |_____^ expected `u8`\nhelp: try this\n   |\n4  |     as u8\n\n"
+        b"error: could not compile `shop` (lib) due to 1 previous error\n"
+    )
+    text = text_of("cargo test", b"", stderr, 101)
+    assert "9  | |     }" in text
+    assert "help: try this" in text
+    assert "could not compile `shop`" in text
+
+
+def test_a_sign_of_the_runner_may_come_late():
+    noise = b"webpack compiled some module into another module\n" * 6_000
+    text = text_of("npm test", noise + MIXED)
+    assert "FAILED tests/test_mixed.py::test_div_zero" in text

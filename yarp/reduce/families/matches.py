@@ -25,9 +25,10 @@ class Shape:
         self.named = True
         self.numbered = False
         program = argv[0].rpartition("/")[2] if argv else ""
-        flags = [word for word in argv[1:] if word.startswith("-") and word != "-"]
+        words = argv[2:] if program == "git" else argv[1:]
+        flags = [word for word in words if word.startswith("-") and word != "-"]
         short = "".join(word[1:] for word in flags if not word.startswith("--"))
-        operands = [word for word in argv[1:] if not word.startswith("-")]
+        operands = [word for word in words if not word.startswith("-")]
         recursive = program not in ("grep", "egrep", "fgrep") or any(
             char in short for char in "rRH"
         )
@@ -38,11 +39,16 @@ class Shape:
         self.alone = (
             (not recursive and len(operands) <= 2)
             or ("h" in short and program != "rg")
+            or ("I" in short and program == "rg")
             or any(word.startswith("--no-filename") for word in flags)
         )
+        # Surely many files: then a path stands before the first colon, whatever it looks like.
+        many = len(operands) <= 1 if program == "rg" else recursive and program != "git"
+        self.surely_named = many and not self.alone
         self.asked_context = any(char in short for char in "ABC") or any(
             "context" in word for word in flags
         )
+        self.asked_number = "n" in short or "--line-number" in flags
         self.asked_heading = any(word in ("--heading", "-p", "--pretty") for word in flags)
         plain = [
             word
@@ -73,14 +79,16 @@ class Shape:
             return
         if self.alone or starting * 10 > len(sample) * 9:
             self.named, self.numbered = False, starting * 10 > len(sample) * 8
+            self.unknown = self.asked_context and not self.numbered
             return
-        self.numbered = sum(bool(_path_of(line)) for line in sample) * 10 > len(sample) * (
+        likely = sum(bool(_path_of(line)) for line in sample) * 10
+        self.numbered = self.asked_number and likely > len(sample) * (
             1 if self.asked_context else 7
         )
         if not self.numbered:
-            self.named = _look_named(sample)
-            # A search of many files whose lines cannot be told apart: say nothing of files.
-            self.unknown = not self.named and self.asked_context
+            self.named = self.surely_named or _look_named(sample)
+            # Without numbers nothing tells a match from the lines around it.
+            self.unknown = self.asked_context
 
     def name(self, line: bytes) -> bytes:
         """The path of a matching line, or nothing."""

@@ -270,7 +270,7 @@ class Family(base.Family):
             folders.setdefault(file.name.rpartition(b"/")[0], []).append(file)
         out = []
         for folder, inside in folders.items():
-            term = ((folder + b"/").decode("utf-8", "replace"),) if folder else self.shape.terms
+            term = (*self.shape.terms, (folder + b"/").decode("utf-8", "replace"))
             total = sum(file.count for file in inside)
             head = (
                 b"%s/ (%d in %d files):" % (folder or b".", total, len(inside))

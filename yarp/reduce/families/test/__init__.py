@@ -48,7 +48,7 @@ SIGNS = (
     ("jest", _RULE + b" Unhandled "),
     ("jest", b" \xe2\x97\x8f Test suite failed to run"),
 )
-_SAMPLE_BYTES = 64 * 1024
+_SAMPLE_BYTES = 512 * 1024
 
 
 class Family(base.Family):
@@ -75,6 +75,9 @@ class Family(base.Family):
         said = bool(report.failures) or any(worth <= CAUSE for worth, *_ in report.notes)
         if failed and not said and not self._excuses():
             return None
+        if status.success is False and not report.failed:
+            exit_code = b"" if status.exit_code is None else b" %d" % status.exit_code
+            report.sentence = b"(exit status%s, but no failing test was recognised)" % exit_code
         budget = self.options.get("success_bytes" if status.success else "failure_bytes", 4096)
         return pieces(report, budget) or None
 

@@ -173,7 +173,7 @@ class Cargo(Runner):
         if self.open is not None and self.open.grade is frame_grades:
             if line[:1] in (b" ", b"") and line.strip() and not _quiet(line):
                 return True
-            if line[:1].isdigit():
+            if line[:1].isdigit() or line.startswith((b"...", b"help: ", b"note: ")):
                 return True
             self._close()
             return False

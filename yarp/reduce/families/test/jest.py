@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _BULLET = "  ● ".encode()
 _RULE = "⎯⎯".encode()
-_CROSSES = tuple(mark.encode() for mark in ("✕ ", "\N{MULTIPLICATION SIGN} ", "✗ "))
+_CROSSES = tuple(mark.encode() for mark in ("✕ ", "\u00d7 ", "✗ "))
 _TICKS = tuple(mark.encode() for mark in ("✓ ", "√ ", "○ ", "✎ ", "↓ ", "□ "))
-_ARROW = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT} ".encode()
+_ARROW = "\u276f ".encode()
 _TOTALS = (b"Test Suites:", b"Tests:", b"Snapshots:", b"Time:")
 _TABLE = (b"Test Files  ", b"Tests  ", b"Errors  ", b"Type Errors  ", b"Snapshots  ", b"Duration  ")
 _SENTENCES = (
@@ -34,7 +34,7 @@ _SENTENCES = (
     b"Vitest caught",
     b"Run with `--passWithNoTests`",
 )  # fmt: skip
-_POINTER = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}".encode()
+_POINTER = "\u203a".encode()
 _NOISE = Wake(
     _BULLET, b"FAIL ", b" FAIL ", b"PASS ", _RULE, b"Snapshot Summary", *_TOTALS,
     b" Test Files  ", b"      Tests  ", b"     Errors  ", b"Type Errors  ", b"   Duration  ",

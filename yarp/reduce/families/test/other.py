@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.reduce.families.test.report import Report
 
-_CROSSES = tuple(mark.encode() for mark in ("✖ ", "✗ ", "✘ ", "✕ ", "\N{MULTIPLICATION SIGN} "))
-_INFO = "\N{INFORMATION SOURCE} ".encode()
+_CROSSES = tuple(mark.encode() for mark in ("✖ ", "✗ ", "✘ ", "✕ ", "\u00d7 "))
+_INFO = "\u2139 ".encode()
 _COUNTS = (b"tests ", b"suites ", b"pass ", b"fail ", b"cancelled ", b"skipped ", b"todo ")
 _ENDINGS = (
     b"Failed!", b"Passed!", b"Test Run ", b"Total tests:", b"Tests run:", b"Tests: ",

@@ -54,6 +54,12 @@ class Pytest(Runner):
         self.named = 0
         self.counted = 0
 
+    def skipped(self) -> None:
+        """Lines are left out; what is read of a block after that belongs to no test by name."""
+        super().skipped()
+        if self.section in _BLOCKS:
+            self.open = Failure(b"", b"")
+
     def wake(self) -> Wake | None:
         """What the section asks for; all lines of sections that are told."""
         return None if self.open is not None or self.all else self.noise
@@ -359,7 +365,11 @@ def grades(lines: list[bytes]) -> list[int]:
         return traceback_grades(lines)
     out = [CONTEXT] * len(lines)
     captured = False
-    said = 0
+    # Exceptions that were raised while another was handled stand one below the other.
+    last = sum(
+        line[:1] == b"E" and lines[at - 1][:1] != b"E" for at, line in enumerate(lines) if at
+    )
+    group = said = 0
     places: list[int] = []
     for at, line in enumerate(lines):
         if line.startswith(b"-- Captured "):
@@ -368,8 +378,11 @@ def grades(lines: list[bytes]) -> list[int]:
         elif captured:
             out[at] = MORE if looks_wrong(line) else CAPTURED
         elif line[:1] == b"E" and line[1:2] in (b" ", b""):
+            if at and lines[at - 1][:1] != b"E":
+                group, said = group + 1, 0
             said += bool(line[1:].strip())
-            out[at] = CAUSE if said <= 6 else MORE
+            most = 6 if last <= 1 else 3 if group in (1, last) else 1
+            out[at] = CAUSE if said <= most else MORE
         elif line[:1] == b">":
             out[at] = FRAME
             for before in (at - 1, at - 2):

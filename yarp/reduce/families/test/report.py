@@ -89,6 +89,7 @@ class Report:
         self.notes: list[tuple[int, int, bytes, str]] = []
         self.marks: list[tuple[int, Failure]] = []
         self.more = 0
+        self.sentence = b""
         self.failed = False  # the tool itself says that something went wrong
         self.recognised = False
 
@@ -151,14 +152,12 @@ class Runner(Parser):
 def pieces(report: Report, budget_bytes: int) -> list[Piece]:
     """The report in reading order: outcome, failures, notes."""
     out = [Piece(line, 0, stream) for stream, line in _unique(report.outcomes)]
+    if report.sentence:
+        out.insert(0, Piece(report.sentence, 0, lines=0))
     spent = sum(len(piece.text) + 1 for piece in out)
     out += _failures(report, max(0, budget_bytes - 200 - spent))
     if report.more:
-        out.append(
-            Piece(
-                b"(%d more failures beyond the first %d)" % (report.more, FAILURES_KEPT), 1, lines=0
-            )
-        )
+        out.append(Piece(b"(%d more failures were seen)" % report.more, 1, lines=0))
     seen: set[bytes] = set()
     for worth, stream, line, term in report.notes:
         if line not in seen:
