@@ -436,3 +436,22 @@ def test_a_sign_of_the_runner_may_come_late():
     noise = b"webpack compiled some module into another module\n" * 6_000
     text = text_of("npm test", noise + MIXED)
     assert "FAILED tests/test_mixed.py::test_div_zero" in text
+
+
+def test_no_title_stands_over_nothing():
+    block = (
+        b"=================================== FAILURES ===================================\n"
+        b"__________________________________ test_x ______________________________________\n"
+        b">   assert 0\nE   assert 0\n\ntests/test_x.py:3: AssertionError\n"
+        b"----------------------------- Captured stdout call -----------------------------\n"
+        b"\n"
+        b"----------------------------- Captured stderr call -----------------------------\n"
+        b"fetching\nconnection refused\n"
+        b"=========================== short test summary info ============================\n"
+        b"FAILED tests/test_x.py::test_x - assert 0\n"
+        b"============================== 1 failed in 0.03s ===============================\n"
+    )
+    text = text_of("pytest", block)
+    assert "Captured stdout" not in text
+    assert "-- Captured stderr call" in text
+    assert "connection refused" in text

@@ -395,10 +395,21 @@ def grades(lines: list[bytes]) -> list[int]:
             out[at] = CAUSE
         elif not line.strip(b" ^~_") or line.startswith((b"[gw", b"Hint: ", b"Traceback:")):
             out[at] = DEPTH
+    _grade_titles(lines, out)
     _grade_places(lines, places, out)
     if CAUSE not in out:
         out = [CAUSE if grade in (CONTEXT, FRAME) else grade for grade in out]
     return out
+
+
+def _grade_titles(lines: list[bytes], out: list[int]) -> None:
+    """A title of captured output is worth as much as the best line below it, or nothing."""
+    best = DEPTH
+    for at in range(len(lines) - 1, -1, -1):
+        if lines[at].startswith(b"-- Captured "):
+            out[at], best = best, DEPTH
+        elif lines[at].strip():
+            best = min(best, out[at])
 
 
 def _grade_places(lines: list[bytes], places: list[int], out: list[int]) -> None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from yarp.reduce.families.lines import Wake
 
 FAILURES_KEPT = 1_000
-DETAILED = 120
 BLOCK_HEAD_BYTES = 6 * 1024
 BLOCK_TAIL_BYTES = 2 * 1024
 NOTES_KEPT = 60
