@@ -181,3 +181,15 @@ def test_inspection_refuses_before_anything_changes(path):
 def test_the_driver_comes_without_the_price_of_its_package():
     code = "import sys, yarp.sqlite; assert not {'sqlite3', 'typing', 'functools', 'collections'} & set(sys.modules); import functools; functools.lru_cache(None)(len); functools.wraps"
     subprocess.run([sys.executable, "-I", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_a_schema_whose_damage_is_no_text_is_damage_all_the_same(path, readonly):
+    make(path).close()
+    with open(path, "r+b") as file:
+        data = file.read()
+        file.seek(data.index(b"CREATE TABLE t (a"))
+        file.write(b"CREATE TABLE \xe9 \xe9")
+    with pytest.raises(ArchiveCorrupt) as caught:
+        sqlite.connect(path, readonly=readonly, inspect=lambda c: c.execute("SELECT 1 FROM t"))
+    assert str(caught.value).isprintable()

@@ -51,7 +51,8 @@ if not TYPE_CHECKING:
     _driver = _load_driver()
     Connection = _driver.Connection
     DatabaseError = _driver.DatabaseError
-    Error = _driver.Error
+    # In a damaged schema SQLite's own words may be no text, and the driver fails on those.
+    Error = (_driver.Error, UnicodeDecodeError)
     IntegrityError = _driver.IntegrityError
     OperationalError = _driver.OperationalError
     _connect = _driver.connect
@@ -122,6 +123,8 @@ def code(error: Exception) -> int:
 def classify(error: Exception, path: str) -> YarpError:
     """The YARP error for an SQLite error: what happened to `path`, and what to do."""
     found = code(error)
+    if isinstance(error, UnicodeDecodeError):  # its message quotes the database
+        return ArchiveCorrupt(f"{path}: SQLite finds it damaged; run: yarp archive verify")
     if found == FULL:
         return StorageError(f"{path}: no space left on its disk; free some and try again")
     if found == TOOBIG or (found == 0 and "too big" in str(error)):
@@ -231,11 +234,18 @@ def _connect_readonly(path: str, busy_timeout_ms: int) -> Connection:
     try:
         return _open_uri(path, "mode=ro", busy_timeout_ms)
     except OperationalError as error:
-        # Where SQLite may not create the shared memory of a WAL database, and no WAL is there,
-        # nobody writes: the file alone is the whole database.
-        if code(error) not in (CANTOPEN, READONLY) or os.path.exists(path + "-wal"):
+        # Where SQLite cannot create the shared memory of a WAL database (no permission, a full
+        # disk), and the WAL holds nothing, nobody writes: the file alone is the whole database.
+        if code(error) not in (CANTOPEN, READONLY, IOERR) or _holds_bytes(path + "-wal"):
             raise
         return _open_uri(path, "mode=ro&immutable=1", busy_timeout_ms)
+
+
+def _holds_bytes(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _open_uri(path: str, mode: str, busy_timeout_ms: int) -> Connection:

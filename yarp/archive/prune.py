@@ -17,7 +17,7 @@ import attrs
 from yarp import sqlite
 from yarp.archive import migrate, upkeep
 from yarp.archive.write import Archive
-from yarp.errors import ArchiveCorrupt, UsageError
+from yarp.errors import ArchiveCorrupt, StorageError, UsageError
 
 _BATCH_S = 0.05  # how long a writer of a live call may have to wait for one batch
 _BATCH_ROWS = 64
@@ -90,6 +90,8 @@ def _prune(path: str, before_ms: int | None, max_bytes: int | None, *, narrow: b
     calls = sessions = payloads = 0
     rebuilt = False
     try:
+        # Zeros only where a page is written anyway: all else goes back to the file system.
+        connection.execute("PRAGMA secure_delete = FAST").fetchone()
         while True:
             deleted_calls, deleted_payloads = _delete_calls(connection, path, before_ms, max_bytes)
             calls += deleted_calls
@@ -133,28 +135,37 @@ def _delete_calls(
         (before_ms,),
     ):
         (due if is_due else younger).append(call_id)
-    waiting = iter(due if max_bytes is None else due + younger)
-    calls = payloads = 0
+    # Bounds hold in age order, so those due by time come first.
+    waiting = due if max_bytes is None else due + younger
+    at = payloads = 0
+    most = _BATCH_ROWS
     exhausted = False
     while not exhausted:
         until = time.monotonic() + _BATCH_S
-        with sqlite.transaction(connection, path):
-            while time.monotonic() < until:
-                if (
-                    calls >= len(due)
-                    and max_bytes is not None
-                    and _page_bytes(connection, "used") <= max_bytes
-                ):
-                    exhausted = True
-                    break
-                call_id = next(waiting, None)
-                if call_id is None:
-                    exhausted = True
-                    break
-                payloads += _delete_call(connection, call_id)
-                calls += 1
+        batch = freed = 0
+        try:
+            with sqlite.transaction(connection, path):
+                while batch < most and time.monotonic() < until:
+                    exhausted = at + batch == len(waiting) or (
+                        at + batch >= len(due)
+                        and max_bytes is not None
+                        and _page_bytes(connection, "used") <= max_bytes
+                    )
+                    if exhausted:
+                        break
+                    freed += _delete_call(connection, waiting[at + batch])
+                    batch += 1
+        except StorageError:
+            # Deleting takes room too, in the log; a nearly full disk is when it is needed most.
+            if most == 1 or not upkeep.checkpoint(connection):
+                raise
+            most //= 2
+            exhausted = False
+            continue
+        at += batch
+        payloads += freed
         upkeep.let_writers_in()
-    return calls, payloads
+    return at, payloads
 
 
 def _delete_call(connection: sqlite.Connection, call_id: int) -> int:

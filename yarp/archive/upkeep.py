@@ -114,9 +114,17 @@ def checkpoint(connection: sqlite3.Connection) -> bool:
 
 def give_back_pages(connection: sqlite3.Connection) -> None:
     """Return the free pages of an archive with incremental auto_vacuum to the file system."""
+    step = _PAGES_A_STEP
     while free := connection.execute("PRAGMA freelist_count").fetchone()[0]:
-        # executescript steps to the end; execute would free one page and hold a lock.
-        connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_A_STEP})")
+        try:
+            # executescript steps to the end; execute would free one page and hold a lock.
+            connection.executescript(f"PRAGMA incremental_vacuum({step})")
+        except sqlite3.OperationalError:
+            # Moving pages takes room in the log first: less of it at a time.
+            if step == 1 or not checkpoint(connection):
+                raise
+            step = max(1, step // 4)
+            continue
         if connection.execute("PRAGMA freelist_count").fetchone()[0] >= free:
             return
         let_writers_in()

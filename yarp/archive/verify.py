@@ -301,7 +301,7 @@ class _Checks:
             return f"{name} is called text and is no UTF-8"
         except ArchiveCorrupt as error:
             return str(error)
-        except (sqlite.Error, ValueError):
+        except sqlite.Error:
             return f"{name} cannot be read from the database"
         if found != byte_length:
             return f"{name} has {found} bytes instead of {byte_length}"
