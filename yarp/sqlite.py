@@ -123,6 +123,8 @@ def code(error: Exception) -> int:
 def classify(error: Exception, path: str) -> YarpError:
     """The YARP error for an SQLite error: what happened to `path`, and what to do."""
     found = code(error)
+    # In a damaged file SQLite may quote anything.
+    words = "".join(letter if letter.isprintable() else " " for letter in str(error))
     if isinstance(error, UnicodeDecodeError):  # its message quotes the database
         return ArchiveCorrupt(f"{path}: SQLite finds it damaged; run: yarp archive verify")
     if found == FULL:
@@ -139,7 +141,7 @@ def classify(error: Exception, path: str) -> YarpError:
         return ArchiveCorrupt(f"{path}: holds a value of another type than it should")
     if found in (READONLY, CANTOPEN, PERM, AUTH):
         return ArchiveUnavailable(
-            f"{path}: cannot be opened for this ({error}); "
+            f"{path}: cannot be opened for this ({words}); "
             "check that its directory exists and is writable"
         )
     if found == NOTADB:
@@ -148,13 +150,13 @@ def classify(error: Exception, path: str) -> YarpError:
         )
     if found == CORRUPT:
         return ArchiveCorrupt(
-            f"{path}: SQLite finds it damaged ({error}); run: yarp archive verify"
+            f"{path}: SQLite finds it damaged ({words}); run: yarp archive verify"
         )
     if found == CONSTRAINT:
-        return DataError(f"{path}: refused by a constraint ({error})")
+        return DataError(f"{path}: refused by a constraint ({words})")
     if found in (IOERR, NOMEM):
-        return StorageError(f"{path}: {error}; check its disk and the space left there")
-    return ArchiveUnavailable(f"{path}: {error}")
+        return StorageError(f"{path}: {words}; check its disk and the space left there")
+    return ArchiveUnavailable(f"{path}: {words}")
 
 
 class transaction:  # noqa: N801 - reads as a statement: `with transaction(connection, path):`

@@ -1,5 +1,6 @@
 import os
 import sqlite3
+import subprocess
 
 import pytest
 
@@ -151,5 +152,29 @@ def store(tmp_path):
 
 
 @pytest.fixture
+def store_in():
+    return Store
+
+
+@pytest.fixture
 def another_store(tmp_path):
     return Store(tmp_path / "another")
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of 4 MiB."""
+    point = str(tmp_path / "disk")
+    os.mkdir(point, 0o700)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs", point],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if mount.returncode:
+        pytest.skip(
+            f"a full disk needs a small file system, and this user may not mount one: {mount.stderr.strip()}"
+        )
+    yield point
+    subprocess.run(["umount", "-l", point], check=True)

@@ -14,25 +14,6 @@ LARGE = 400_000
 
 
 @pytest.fixture
-def disk(tmp_path):
-    """A file system of 4 MiB."""
-    point = str(tmp_path / "disk")
-    os.mkdir(point, 0o700)
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs", point],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if mount.returncode:
-        pytest.skip(
-            f"a full disk needs a small file system, and this user may not mount one: {mount.stderr.strip()}"
-        )
-    yield point
-    subprocess.run(["umount", "-l", point], check=True)
-
-
-@pytest.fixture
 def archive(disk):
     archive = Archive.open(os.path.join(disk, "private", "tool-calls.sqlite3"), narrow=False)
     yield archive

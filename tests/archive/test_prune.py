@@ -203,6 +203,18 @@ def test_a_damaged_archive_is_not_rebuilt(store):
         prune(store.path, before_ms=2000)
 
 
+def test_a_nearly_full_disk_can_be_pruned(disk, store_in):
+    store = store_in(os.path.join(disk, "private"))
+    store.fill(60)
+    left = os.statvfs(disk)
+    with open(os.path.join(disk, "ballast"), "wb") as file:
+        file.write(bytes(left.f_bavail * left.f_frsize - 400_000))
+    full = os.path.getsize(store.path)
+    assert prune(store.path, before_ms=2050).calls == 50
+    assert os.path.getsize(store.path) < full / 3
+    assert is_sound(store)
+
+
 def test_nothing_beside_the_archive_is_touched(store):
     store.call("one")
     os.mkdir(os.path.join(store.directory, "tee"))

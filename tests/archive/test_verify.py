@@ -283,7 +283,7 @@ def test_doubled_rows_of_a_foreign_database_are_problems(store):
     found = " ".join(problems(store))
     assert "2 calls with a reference that another call has too" in found
     assert "2 calls with a source call id" in found
-    assert "1 sessions stand there more than once" in found
+    assert "1 session with rows of the same name" in found
 
 
 def test_a_large_payload_is_checked_in_bounded_memory(store):
@@ -316,7 +316,7 @@ def test_a_wholly_damaged_archive_does_not_fill_the_screen(store):
     store.sql("UPDATE payloads SET body = zeroblob(length(body))")
     found = problems(store)
     assert len(found) == SHOWN_PROBLEMS + 1
-    assert found[-1] == "21 more damaged payloads"
+    assert found[-1] == "21 damaged payloads more"
 
 
 def test_a_writer_at_work_is_no_contradiction(store):

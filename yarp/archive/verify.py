@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -22,6 +22,8 @@ from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, DataError, StorageEr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_Found = TypeVar("_Found")
 
 SHOWN_PROBLEMS = 100  # of one kind: a wholly damaged archive must not fill the screen
 
@@ -161,37 +163,34 @@ class _Checks:
         # One read transaction: what writers commit meanwhile is no contradiction.
         self._connection.execute("BEGIN")
         self._guard(self._integrity)
-        shape: list[bool] = []
-        self._guard(lambda: shape.append(migrate.needs_migration(self._connection)))
-        if shape == [True]:
-            self._problems.append(
-                "the archive has the old shape of version 1; "
-                "`yarp archive prune` or the next captured call migrates it"
-            )
-        elif shape == [False]:
-            self._guard(self._values)
-        if shape:
-            self._guard(lambda: self._payloads(progress))
-            counted: list[int] = []
-            self._guard(
-                lambda: counted.append(
-                    self._one("SELECT count(*) FROM tool_calls WHERE status = 'started'")
+        is_old = self._guard(lambda: migrate.needs_migration(self._connection))
+        if is_old is not None:
+            if is_old:
+                self._report(
+                    "the archive has the old shape of version 1; "
+                    "`yarp archive prune` or the next captured call migrates it"
                 )
+            else:
+                self._guard(self._values)
+            self._guard(lambda: self._payloads(progress))
+            incomplete = self._guard(
+                lambda: self._one("SELECT count(*) FROM tool_calls WHERE status = 'started'")
             )
-            incomplete = counted[0] if counted else None
         return Report(tuple(self._problems), incomplete)
 
-    def _guard(self, check: Callable[[], object]) -> None:
+    def _guard(self, check: Callable[[], _Found]) -> _Found | None:
         """Run one check; a database too damaged for it is a problem, and the next one runs."""
         try:
-            check()
+            return check()
         except DataError as error:
             self._report(str(error))
         except sqlite.Error as error:
             classified = sqlite.classify(error, self._path)
-            if isinstance(classified, StorageError) and sqlite.code(error) not in (0, 1):
+            # Code 1: a table or column is not there. Others than damage are no finding.
+            if isinstance(classified, StorageError) and sqlite.code(error) not in (0, sqlite.ERROR):
                 raise classified from error
             self._report(str(classified))
+        return None
 
     def _report(self, problem: str) -> None:
         problem = _one_line(problem)
@@ -227,12 +226,12 @@ class _Checks:
             "GROUP BY agent, account, source_session_id HAVING count(*) > 1)"
         )
         if doubled:
-            self._report(f"{doubled} sessions stand there more than once")
+            self._report(f"{_counted(doubled, 'session')} with rows of the same name")
 
     def _rows(self, noun: str, what: str, first_where: str) -> None:
         count, first = self._connection.execute(f"SELECT count(*), {first_where}").fetchone()
         if count:
-            self._report(f"{count} {noun}{'s'[: count != 1]} with {what} (first: {first})")
+            self._report(f"{_counted(count, noun)} with {what} (first: {first})")
 
     def _payloads(self, progress: Callable[[int, int], None] | None) -> None:
         orphans, orphan_bytes = self._connection.execute(
@@ -241,7 +240,7 @@ class _Checks:
         ).fetchone()
         if orphans:
             self._report(
-                f"{orphans} payload{'s'[: orphans != 1]} ({orphan_bytes} bytes) "
+                f"{_counted(orphans, 'payload')} ({orphan_bytes} bytes) "
                 "that no snapshot references; yarp archive prune removes them"
             )
         total = self._one("SELECT coalesce(sum(length(body)), 0) FROM payloads")
@@ -262,7 +261,7 @@ class _Checks:
                 if damaged <= SHOWN_PROBLEMS:
                     self._report(problem)
         if damaged > SHOWN_PROBLEMS:
-            self._report(f"{damaged - SHOWN_PROBLEMS} more damaged payloads")
+            self._report(f"{_counted(damaged - SHOWN_PROBLEMS, 'damaged payload')} more")
 
     def _payload(
         self,
@@ -336,6 +335,10 @@ def _modes(path: str) -> list[str]:
                 )
             )
     return problems
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _one_line(text: str) -> str:
