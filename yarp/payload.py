@@ -108,9 +108,15 @@ def check(sha256: bytes, byte_length: int, found_sha256: bytes, found_length: in
 
 def private_file(directory: str) -> int:
     """The descriptor of a new unlinked file of mode 0600 in `directory`."""
+    flags = os.O_RDWR | os.O_CLOEXEC
+    try:
+        # Without a name at any moment, a killed writer leaves nothing behind.
+        return os.open(directory, flags | os.O_TMPFILE, 0o600)
+    except (AttributeError, OSError):  # another system, or a file system that cannot
+        pass
     path = os.path.join(directory, f".spill-{os.getpid()}-{os.urandom(8).hex()}")
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
         os.unlink(path)
     except OSError as error:
         raise StorageError(f"{directory}: no spill file: {error.strerror}") from error
