@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         UsageError,
         YarpError,
     )
+    from yarp.reduce.families.base import Family, Piece, Status
     from yarp.types import (
         Band,
         CallEnded,
@@ -61,9 +62,11 @@ __all__ = [
     "ConfigError",
     "DataError",
     "Decision",
+    "Family",
     "Health",
     "Host",
     "Importer",
+    "Piece",
     "PluginError",
     "Receipt",
     "Redactor",
@@ -71,6 +74,7 @@ __all__ = [
     "RulePack",
     "SourceOption",
     "SpoolLocation",
+    "Status",
     "StorageError",
     "StreamReceipt",
     "TraceReader",
@@ -84,8 +88,11 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'yarp.plugin' has no attribute {name!r}")
     from yarp import errors, types
+    from yarp.reduce.families import base
 
-    value: object = getattr(types, name, None) or getattr(errors, name)
+    value: object = next(
+        vars(module)[name] for module in (types, errors, base) if name in vars(module)
+    )
     globals()[name] = value
     return value
 

@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from importlib.resources.abc import Traversable
+    from typing import Any
 
 
 class Value:
@@ -284,8 +285,8 @@ class Reducer(Value):
     """A reducer of a plugin's own.
 
     `serves`: the rule ids of band EXACT, the families of band FAMILY, nothing for FALLBACK.
-    `make(argv, options)`: one object for one call, with `feed(stream, block)` and
-    `finish(status)` as the families of the core have them; `finish` gives None to decline.
+    `make(argv, options)`: a `Family` for one call. It is fed whole lines in blocks, and its
+    `finish` gives `Piece`s in display order, or None to decline.
     Source: spec "Reduction", Order of things.
     """
 
@@ -297,7 +298,7 @@ class Reducer(Value):
         *,
         band: int,
         serves: Iterable[str] = (),
-        make: Callable[[tuple[str, ...], dict[str, object]], object],
+        make: Callable[[tuple[str, ...], dict[str, int]], Any],
     ) -> None:
         if band not in (Band.EXACT, Band.FAMILY, Band.FALLBACK):
             raise ValueError(f"reducer {name}: band must be Band.EXACT, .FAMILY or .FALLBACK")

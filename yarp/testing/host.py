@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from yarp.plugins import HOST_CALLABLES, Plugins, discover
-from yarp.settings import Settings
+from yarp.plugins import HOST_CALLABLES
 from yarp.testing.light import HEAVY, loaded_by
+from yarp.testing.suite import PluginSuite
 from yarp.types import CallEnded, CallStarted, Decision, Health, Host
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from yarp.plugins import Plugins
+
 _UNKNOWN = "yarp-no-such-thing"
 
 
-class HostSuite:
+class HostSuite(PluginSuite):
     """Inherit it as `Test<Name>`, set `plugin`, give `exchange`."""
-
-    plugin: str
-    """The name of the entry point in group `yarp`."""
 
     @pytest.fixture
     def exchange(self) -> list[dict[str, Any]]:
@@ -49,13 +48,6 @@ class HostSuite:
     def prepared_home(self, yarp_home: Path) -> Path:
         """A home in which the host can be installed; override it to lay out what it needs."""
         return yarp_home
-
-    @pytest.fixture
-    def loaded(self) -> Plugins:
-        """The plugin alone, loaded as YARP loads it."""
-        entries = [entry for entry in discover() if entry.name == self.plugin]
-        assert entries, f"no installed distribution has an entry point {self.plugin} in group yarp"
-        return Plugins(entries, Settings())
 
     @pytest.fixture
     def host(self, loaded: Plugins) -> Host:
@@ -82,10 +74,9 @@ class HostSuite:
     # The declaration
 
     def test_the_plugin_loads_and_its_hooks_fit(self, loaded: Plugins) -> None:
-        """It imports, implements only hooks there are, and at least one."""
+        """It imports, implements only hooks there are, at least one, and declares well."""
         loaded.hosts()
         assert not loaded.problems, loaded.problems
-        assert loaded.plugins[0].hooks, f"{self.plugin} implements no hook; is one not marked?"
 
     def test_the_host_has_the_name_of_the_entry_point(self, host: Host) -> None:
         """Sessions and entry point go by one name."""

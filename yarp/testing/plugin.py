@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # Before the suites are imported: their assertions are shown in full.
-pytest.register_assert_rewrite("yarp.testing.host")
+pytest.register_assert_rewrite(
+    *(f"yarp.testing.{name}" for name in ("host", "importer", "reducer", "rules", "suite"))
+)
 
 _VARIABLES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 
