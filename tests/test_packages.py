@@ -107,9 +107,8 @@ def what_the_core_needs_rides_in_the_wheel(one):
     assert one.run("yarp", "--version").stdout == "yarp 1.0.0\n"
     ran = one.run("yarp", "run", "--", "echo", "hello")
     assert (ran.returncode, ran.stdout) == (0, "hello\n"), ran.stderr
-    if (ROOT / "yarp" / "cli" / "archive.py").exists():
-        verified = one.run("yarp", "archive", "verify")
-        assert verified.returncode == 0, verified.stderr
+    verified = one.run("yarp", "archive", "verify")
+    assert verified.returncode == 0, verified.stderr
     code = "from yarp import cache\nprint('pytest' in cache.load().rules['programs'])"
     assert one.run("python", "-c", code).stdout == "True\n"
 

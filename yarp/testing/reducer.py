@@ -133,7 +133,8 @@ def _reduce(reducer: Reducer, sample: Sample, *, line_by_line: bool = False) -> 
         for block in data.splitlines(keepends=True) if line_by_line else [data]:
             if block:
                 family.feed(stream, block)
-    return family.finish(Status(sample.exit_code))
+    pieces: list[Piece] | None = family.finish(Status(sample.exit_code))
+    return pieces
 
 
 def _text(pieces: list[Piece]) -> bytes:

@@ -1,0 +1,268 @@
+"""The suites for rules, reducers and importers, held against one that is right and one fault each."""
+
+from __future__ import annotations
+
+import pytest
+
+RULES = """
+[[rules]]
+id = "acme-list"
+programs = ["acmels"]
+family = "list"
+guards = ["--json"]
+
+[[rules.examples]]
+command = ["acmels"]
+stdout = "out.txt"
+keep = ["400"]
+recorded = false
+
+[[rules.examples]]
+command = ["acmels", "--json"]
+guard = true
+"""
+OUTPUT = "".join(f"src/pkg{n % 7}/file_{n}.py\n" for n in range(400))
+PACK = """
+from yarp.plugin import RulePack, hookimpl
+
+@hookimpl
+def yarp_rule_packs():
+    return [RulePack("NAME", FOLDER)]
+"""
+RULE_FAULTS = {
+    "right": ([], None),
+    "unguarded": (
+        [("guard = true", 'stdout = "out.txt"\nkeep = ["400"]')],
+        "test_every_rule_has_an_example_and_a_guard",
+    ),
+    "forgetful": (
+        [('keep = ["400"]', 'keep = ["no such fact"]')],
+        "test_every_example_holds_beside_the_rules_of_the_core",
+    ),
+    "greedy": ([('"acmels"', '"find"')], "test_no_rule_claims_what_another_claims"),
+    "hollow": ([(RULES, "")], "test_packs_have_names_of_their_own_and_hold_rules"),
+}
+
+
+def hold(verdicts, faults):
+    """Each fault is seen by its test, and nothing is held against what is right."""
+    found, output = verdicts
+    for name, (_, expected) in faults.items():
+        if expected:
+            assert expected in found[f"Test{name}"].get("FAILED", ()), (name, output)
+    assert set(found["Testright"]) == {"PASSED"}, output
+
+
+@pytest.fixture
+def rule_verdicts(tmp_path_factory, run_suites):
+    from yarp.testing.plugin import PluginSite
+
+    folder = tmp_path_factory.mktemp("suites")
+    site = PluginSite(tmp_path_factory.mktemp("site"))
+    text = "from yarp.testing.rules import RuleSuite\n"
+    for name, (changes, _) in RULE_FAULTS.items():
+        rules = site.path / name
+        rules.mkdir()
+        toml = RULES
+        for before, after in changes:
+            assert before in toml
+            toml = toml.replace(before, after)
+        (rules / "acme.toml").write_text(toml)
+        (rules / "out.txt").write_text(OUTPUT)
+        site.install(name, PACK.replace("NAME", name).replace("FOLDER", repr(str(rules))))
+        text += f"\nclass Test{name}(RuleSuite):\n    plugin = {name!r}\n"
+    site.install(
+        "bare", "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_rule_packs(): return []\n"
+    )
+    text += "\nclass Testbare(RuleSuite):\n    plugin = 'bare'\n"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(site.path))
+        return run_suites(folder, text)
+
+
+def test_the_rule_suite_sees_each_fault_and_skips_by_name(rule_verdicts):
+    hold(rule_verdicts, RULE_FAULTS)
+    found, output = rule_verdicts
+    assert "Testbare" not in found
+    assert "bare declares no rule packs" in output
+
+
+REDUCER = """
+from yarp.plugin import Band, Family, Piece, Reducer, hookimpl
+
+class Counts(Family):
+    def __init__(self, argv, options):
+        super().__init__(argv, options)
+        self.lines = 0
+        self.failed = []
+
+    def feed(self, stream, block):
+        self.lines += block.count(b"\\n")
+        self.failed += [line for line in block.splitlines() if line.startswith(b"FAIL")]
+
+    def finish(self, status):
+        if status.success:
+            return None
+        return [Piece(b"\\n".join(self.failed), 0), Piece(b"%d lines" % self.lines, 1, lines=0)]
+
+@hookimpl
+def yarp_reducers():
+    return [Reducer("NAME", band=Band.FAMILY, serves=["test"], make=Counts)]
+"""
+REDUCER_FAULTS = {
+    "right": ([], None),
+    "heavy": (
+        [("from yarp.plugin", "import subprocess\nfrom yarp.plugin")],
+        "test_importing_them_stays_light",
+    ),
+    "growing": (
+        [('b"%d lines" % self.lines', 'b"x" * 99999')],
+        "test_a_reducer_declines_or_shrinks",
+    ),
+    "losing": (
+        [('line.startswith(b"FAIL")', "False")],
+        "test_each_sample_is_reduced_and_keeps_its_facts",
+    ),
+    "blockwise": (
+        [('self.lines += block.count(b"\\n")', "self.lines += 1")],
+        "test_the_same_stream_in_other_blocks_gives_the_same",
+    ),
+    "doubling": (
+        [("1, lines=0)", "1, lines=5000)")],
+        "test_pieces_are_text_and_count_no_line_twice",
+    ),
+    "binary": (
+        [('b"%d lines" % self.lines', 'b"\\xff"')],
+        "test_pieces_are_text_and_count_no_line_twice",
+    ),
+    "declining": (
+        [("if status.success", "if True")],
+        "test_each_sample_is_reduced_and_keeps_its_facts",
+    ),
+}
+SAMPLES = """
+import pytest
+from yarp.testing.reducer import ReducerSuite, Sample
+
+class Samples(ReducerSuite):
+    __test__ = False
+
+    @pytest.fixture
+    def samples(self):
+        out = b"".join(b"ok %d\\n" % n for n in range(500)) + b"FAIL two\\n"
+        return [Sample(("acme",), stdout=out, exit_code=1, keep=(b"FAIL two",))]
+"""
+
+
+@pytest.fixture
+def reducer_verdicts(tmp_path_factory, run_suites):
+    from yarp.testing.plugin import PluginSite
+
+    folder = tmp_path_factory.mktemp("suites")
+    site = PluginSite(tmp_path_factory.mktemp("site"))
+    text = SAMPLES
+    for name, (changes, _) in REDUCER_FAULTS.items():
+        code = REDUCER
+        for before, after in changes:
+            assert before in code, name
+            code = code.replace(before, after)
+        site.install(name, code.replace("NAME", name))
+        text += f"\nclass Test{name}(Samples):\n    __test__ = True\n    plugin = {name!r}\n"
+    text += "\nclass Testbare(Samples):\n    __test__ = True\n    plugin = 'bare'\n"
+    text += "\nclass Testnew(ReducerSuite):\n    plugin = 'right'\n"
+    site.install("bare", "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_reducers(): pass\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(site.path))
+        return run_suites(folder, text)
+
+
+def test_the_reducer_suite_sees_each_fault_and_skips_by_name(reducer_verdicts):
+    hold(reducer_verdicts, REDUCER_FAULTS)
+    found, output = reducer_verdicts
+    assert "Testbare" not in found
+    assert "bare declares no reducers" in output
+    assert "give a fixture `samples`" in output
+
+
+IMPORTER = """
+import os
+from yarp.plugin import Importer, SourceOption, hookimpl
+
+SEEN = []
+
+def discover(roots):
+    root = roots["sessions"]
+    return [os.path.join(root, name) for name in sorted(os.listdir(root))]
+
+def read(item):
+    with open(item) as file:
+        yield from file.read().splitlines()
+
+@hookimpl
+def yarp_importers():
+    option = SourceOption("sessions", kind="directory", help="the sessions")
+    return [Importer("acme", adapter_version=1, options=[option], discover=discover, read=read)]
+"""
+IMPORTER_FAULTS = {
+    "right": ([], None),
+    "touching": (
+        [("    with open", "    os.utime(item)\n    with open")],
+        "test_sources_keep_their_bytes_modes_and_times",
+    ),
+    "littering": (
+        [("    with open", '    open(item + ".lock", "w").close()\n    with open')],
+        "test_sources_keep_their_bytes_modes_and_times",
+    ),
+    "forgetful": (
+        [("    with open", "    if item in SEEN: return\n    SEEN.append(item)\n    with open")],
+        "test_reading_twice_gives_the_same_and_something",
+    ),
+    "blind": (
+        [("sorted(os.listdir(root))", "[]")],
+        "test_reading_twice_gives_the_same_and_something",
+    ),
+    "demanding": ([('"sessions", kind', '"state-db", kind')], "test_every_option_has_a_root"),
+}
+STORE = """
+import pytest
+from yarp.testing.importer import ImporterSuite
+
+class Store(ImporterSuite):
+    __test__ = False
+
+    @pytest.fixture
+    def roots(self, tmp_path):
+        (tmp_path / "sessions").mkdir()
+        (tmp_path / "sessions" / "a.jsonl").write_text("{}\\n{}\\n")
+        return {"sessions": str(tmp_path / "sessions")}
+"""
+
+
+@pytest.fixture
+def importer_verdicts(tmp_path_factory, run_suites):
+    from yarp.testing.plugin import PluginSite
+
+    folder = tmp_path_factory.mktemp("suites")
+    site = PluginSite(tmp_path_factory.mktemp("site"))
+    text = STORE
+    for name, (changes, _) in IMPORTER_FAULTS.items():
+        code = IMPORTER
+        for before, after in changes:
+            assert before in code, name
+            code = code.replace(before, after)
+        site.install(name, code)
+        text += f"\nclass Test{name}(Store):\n    __test__ = True\n    plugin = {name!r}\n"
+    text += "\nclass Testbare(Store):\n    __test__ = True\n    plugin = 'bare'\n"
+    site.install(
+        "bare", "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_importers(): pass\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(site.path))
+        return run_suites(folder, text)
+
+
+def test_the_importer_suite_sees_each_fault_and_skips_by_name(importer_verdicts):
+    hold(importer_verdicts, IMPORTER_FAULTS)
+    found, output = importer_verdicts
+    assert "Testbare" not in found
+    assert "bare declares no importers" in output
