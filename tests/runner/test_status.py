@@ -113,3 +113,16 @@ def test_a_command_that_closes_its_streams_is_waited_for(yarp):
     done = yarp.run("--", "sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 9")
     assert done.returncode == 9
     assert yarp.receipt()["capture"] == "complete"
+
+
+def test_all_of_it_works_where_a_process_cannot_be_watched_by_a_descriptor(yarp):
+    """As on other systems, old kernels and in some sandboxes."""
+    with open(os.path.join(yarp.root, "sitecustomize.py"), "w", encoding="utf-8") as file:
+        file.write("import os; del os.pidfd_open\n")
+    yarp.env["PYTHONPATH"] = yarp.root
+    done = yarp.run("--", "sh", "-c", "echo out; echo err >&2; exit 5")
+    assert (done.stdout, done.stderr, done.returncode) == (b"out\n", b"err\n", 5)
+    assert yarp.run("--", "sh", "-c", "exec >&- 2>&-; sleep 0.5; exit 9").returncode == 9
+    done = yarp.run("--", "sh", "-c", "sleep 1000 & echo $!; exit 3")
+    os.kill(int(done.stdout), signal.SIGKILL)
+    assert done.returncode == 3

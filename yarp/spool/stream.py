@@ -181,7 +181,7 @@ class Child:
 
         `signal` is then the number that ended it, if one did.
         """
-        if not self._guarded and not self._has_exited():
+        if not self._guarded and not self._exits_soon():
             self._set_guard()
         # The lock keeps its number from being signalled after the system has given it away.
         os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
@@ -213,6 +213,17 @@ class Child:
             return os.pidfd_open(self.pid)
         except (AttributeError, OSError):  # no Linux, an old one, or a sandbox that forbids it
             return -1
+
+    def _exits_soon(self) -> bool:
+        """Whether the child exits before it is worth a guard; most do, once their pipes ended."""
+        watch = self._watch()
+        if watch < 0:
+            return self._has_exited()
+        poll = select.poll()
+        poll.register(watch, select.POLLIN)
+        ready = poll.poll(_GUARD_AFTER_MS)
+        os.close(watch)
+        return bool(ready)
 
     def _has_exited(self) -> bool:
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
