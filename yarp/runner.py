@@ -45,6 +45,8 @@ def main(argv: list[str]) -> int:
     """
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    # Where a caller ignores it, the status of a child is thrown away.
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     try:
         options = words.parse_run(argv[2:])
     except UsageError as error:

@@ -64,6 +64,32 @@ def test_a_signal_that_our_caller_ignores_stays_ignored(yarp):
     assert child.returncode == 0
 
 
+def test_a_caller_that_ignores_its_childrens_ends_does_not_hide_the_status(yarp):
+    done = yarp.run(
+        "--", "sh", "-c", "exit 7",
+        preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (7, b"")
+
+
+def test_without_a_thread_a_signal_still_ends_the_run_and_the_command(yarp):
+    with open(os.path.join(yarp.root, "sitecustomize.py"), "w", encoding="utf-8") as file:
+        file.write(
+            "import _thread\ndef no(*a): raise RuntimeError\n_thread.start_new_thread = no\n"
+        )
+    yarp.env["PYTHONPATH"] = yarp.root
+    child = yarp.start("--", "sh", "-c", "echo $$; sleep 0.6; echo lasting; sleep 1000")
+    command = int(child.stdout.readline())
+    assert child.stdout.readline() == b"lasting\n"
+    child.terminate()
+    assert child.wait(timeout=30) == -signal.SIGTERM
+    child.communicate()
+    deadline = time.monotonic() + 30
+    while runs(command):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_the_command_inherits_no_blocked_signals(yarp):
     done = yarp.run("--", "grep", "^SigBlk", "/proc/self/status")
     assert int(done.stdout.split()[1], 16) == 0

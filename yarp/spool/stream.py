@@ -123,7 +123,10 @@ class Child:
         finally:
             for _, writing in ends:
                 os.close(writing)
-        _thread.start_new_thread(self._forward, ())
+        try:
+            _thread.start_new_thread(self._forward, ())
+        except RuntimeError:  # no thread to be had: a signal ends us, and then the guard the child
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
 
     def read(self, take: Callable[[int, bytes], bool]) -> Ending:
         """Read both pipes until they end or the drain window closes; once only.
