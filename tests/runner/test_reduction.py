@@ -94,6 +94,16 @@ def test_output_that_is_held_back_comes_out_in_the_order_it_came(yarp):
     assert done.stdout == b"1\n-1\n2\n-2\n3\n-3\n"
 
 
+def test_a_command_that_follows_is_shown_while_it_runs(yarp, tmp_path):
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    yarp.script("jest", f"#!/bin/sh\necho first; read word < {gate}; echo $word\n")
+    child = yarp.start("--", "jest", "--watch")
+    assert child.stdout.readline() == b"first\n"
+    gate.write_text("second\n")
+    assert child.communicate(timeout=30) == (b"second\n", b"")
+
+
 # Faults of the engine, put there by a module that Python loads before YARP.
 FAULTS = {
     "loading": "import sys; sys.modules['yarp.reduce.engine'] = None",
