@@ -3,6 +3,7 @@
 # What a shell takes as it stands anywhere in a word, whatever its options. No tilde, brace,
 # glob, quote, operator, `#` or `!` is among them.
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,+@%=")
+_IN_NAMES = frozenset("=%@:")
 _RESERVED = frozenset(
     (
         *("if", "then", "else", "elif", "fi", "case", "esac", "for", "select", "while", "until"),
@@ -20,7 +21,8 @@ def simple_argv(text: str) -> list[str] | None:
     if not _PLAIN.issuperset(text.replace(" ", "").replace("\t", "")):
         return None
     argv = text.split()
-    if not argv or "=" in argv[0] or argv[0] in _RESERVED:
+    # The grammar takes `%`, `@` and `:` in a command's name for the parts of an expansion.
+    if not argv or not _IN_NAMES.isdisjoint(argv[0]) or argv[0] in _RESERVED:
         return None
     # zsh reads a leading `=` as the path of a command.
     if any(word[0] == "=" for word in argv):
