@@ -8,7 +8,7 @@ import pytest
 
 from yarp import payload
 from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
-from yarp.cli.recover import READ_HELP, SEARCH_HELP
+from yarp.cli import calls, recover
 
 NOW = 1_700_000_000_000
 OUT = b"".join(
@@ -358,20 +358,25 @@ def test_help_leads_with_examples_and_is_short(yarp, command):
     assert yarp(command, "-h").stdout == done.stdout
 
 
-def test_help_names_every_option():
-    from yarp.cli import calls, recover
-
-    for text, options in (
-        (SEARCH_HELP, {**recover._SEARCH_VALUES, **recover._SEARCH_SWITCHES}),
-        (READ_HELP, {**recover._READ_VALUES, **recover._READ_SWITCHES}),
-        (calls.GREP_HELP, {**calls._FILTER_VALUES, "--failed": "failed"}),
-        (calls.CALLS_HELP, {**calls._CALLS_VALUES, **calls._CALLS_SWITCHES}),
-    ):
-        habits = {"-n", "--line-number", "-E", "--extended-regexp"} if options is not None else ()
-        longs = {"--after-context", "--before-context", "--context"}
-        for option in options:
-            if option not in longs and not (text is SEARCH_HELP and option in habits):
-                assert option in text, option
+def test_help_and_reference_name_every_option():
+    habits = {"-n", "--line-number", "-E", "--extended-regexp"}
+    longs = {"--after-context", "--before-context", "--context"}
+    patterns = {**recover.PATTERN_VALUES, **recover.PATTERN_SWITCHES}
+    documented = {
+        recover.SEARCH_HELP: {**recover._SEARCH_VALUES, **recover._SEARCH_SWITCHES}.keys()
+        - (habits | longs),
+        recover.READ_HELP: recover._READ_VALUES.keys() | recover._READ_SWITCHES.keys(),
+        calls.GREP_HELP: calls._GREP_VALUES.keys() | calls._GREP_SWITCHES.keys() - patterns.keys(),
+        calls.CALLS_HELP: calls._CALLS_VALUES.keys() | calls._CALLS_SWITCHES.keys(),
+    }
+    with open(os.path.join(os.path.dirname(__file__), "../../docs/reference/recovery.md")) as file:
+        reference = file.read()
+    for text, options in documented.items():
+        for option in options - {"--regexp"} if text is calls.GREP_HELP else options:
+            assert re.search(rf"{option}\b", text), (option, text)
+            assert re.search(rf"`[^`]*{option}\b", reference), option
+    for option in longs:
+        assert f"`{option}`" in reference
 
 
 def test_an_archive_that_cannot_be_read_is_one_clear_line(yarp, refs, tmp_path, path):
