@@ -48,7 +48,7 @@ def test_every_value_reaches_the_settings():
         success_bytes = 256
         failure_bytes = 1_000
         minimum_savings_bytes = 0
-        minimum_savings_percent = 99
+        minimum_savings_percent = 100
         [archive]
         enabled = false
         path = "../a.sqlite3"
@@ -70,7 +70,7 @@ def test_every_value_reaches_the_settings():
         "success_bytes": 256,
         "failure_bytes": 1000,
         "minimum_savings_bytes": 0,
-        "minimum_savings_percent": 99,
+        "minimum_savings_percent": 100,
         "archive_enabled": False,
         "archive_path": "/etc/a.sqlite3",
         "rule_packs": ("/etc/acme/one.toml", "/two.toml"),

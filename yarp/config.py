@@ -195,7 +195,7 @@ class Reduce:
         256, Integer(0, 1_048_576), "A summary that saves fewer bytes is not used."
     )
     minimum_savings_percent: int = _key(
-        15, Integer(0, 99), "A summary that saves a smaller share is not used."
+        15, Integer(0, 100), "A summary that saves a smaller share is not used."
     )
 
 
@@ -223,7 +223,7 @@ class Rules:
     packs: tuple[str, ...] = _key(
         (),
         Listed(PathName(), "a list of different paths, none of them empty or beginning with ~"),
-        "Files with rules of your own.",
+        "Directories with rules of your own, each a pack that is called as its directory is.",
     )
 
 

@@ -128,12 +128,29 @@ def test_set_without_a_file_makes_one(path):
 
 def test_set_takes_any_number_of_values_for_a_list_and_resolves_paths(path):
     home = path.parent
-    assert run("set", "rules.packs", "a.toml", "../b")[1] == (
-        f'rules.packs = ["{home}/a.toml", "{home.parent}/b"]\n'
+    for name in ("yarp/a", "b"):
+        (home.parent / name).mkdir(parents=True, exist_ok=True)
+    assert run("set", "rules.packs", "a", "../b")[1] == (
+        f'rules.packs = ["{home}/a", "{home.parent}/b"]\n'
     )
-    assert run("get", "rules.packs")[1] == f'["{home}/a.toml", "{home.parent}/b"]\n'
+    assert run("get", "rules.packs")[1] == f'["{home}/a", "{home.parent}/b"]\n'
     assert run("set", "rules.packs") == (0, "rules.packs = []\n")
     assert run("set", "archive.path", "x.db") == (0, f"archive.path = {home}/x.db\n")
+
+
+def test_a_rule_pack_that_cannot_be_used_is_refused(path):
+    code, message = run("set", "rules.packs", "missing")
+    assert code == 64
+    assert "missing: the rule pack cannot be read" in message
+    assert not path.exists()
+    for name in ("one/pack", "two/pack"):
+        (path.parent / name).mkdir(parents=True)
+    assert "both called pack" in run("set", "rules.packs", "one/pack", "two/pack")[1]
+    (path.parent / "one/pack/bad.toml").write_text("frob = 1\n")
+    write(path, 'version = 1\nrules.packs = ["one/pack"]\n')
+    code, message = run("check")
+    assert code == 64
+    assert "bad.toml" in message
 
 
 def test_set_refuses_what_the_whole_file_would_not_allow_and_writes_nothing(path):

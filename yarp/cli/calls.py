@@ -111,10 +111,10 @@ def calls(words: list[str], settings: Settings) -> tuple[bytes, int]:
     if as_json:
         if more:
             complain(note, settings.recovery_cap_bytes)
-        return ("[\n" + ",\n".join(lines) + "\n]\n").encode("utf-8", "replace"), 0 if lines else 1
+        return ("[" + ",\n".join(lines) + "]\n").encode("utf-8", "replace"), 0 if lines else 1
     if not lines:
         return b"No calls\n", 1
-    lines += [note] if more else []
+    lines += [note] if more and len(lines) < settings.recovery_cap_lines else []
     return "".join(line + "\n" for line in lines).encode("utf-8", "replace"), 0
 
 

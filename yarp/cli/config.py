@@ -122,11 +122,13 @@ def check_command() -> None:
     """Check the file; each problem is one line on standard error."""
     path = paths.config_file()
     try:
-        config.load_config(path)
+        problems = _pack_problems(config.load_config(path))
     except config.ConfigRefused as refused:
-        for problem in refused.problems[:-1]:
+        problems = list(refused.problems)
+    if problems:
+        for problem in problems[:-1]:
             click.echo(f"yarp: {path}: {problem}", err=True)
-        raise ConfigError(f"{path}: {refused.problems[-1]}") from refused
+        raise ConfigError(f"{path}: {problems[-1]}")
     click.echo("configuration: ok")
 
 
@@ -149,6 +151,23 @@ def template() -> str:
         default = "/where/you/want/it.sqlite3" if key.default is None else key.default
         lines += [f"# {member} = {json.dumps(default)}"]
     return "\n".join(lines) + "\n"
+
+
+def _pack_problems(loaded: config.Config) -> list[str]:
+    from yarp.reduce.rules.load import load_pack
+
+    problems = []
+    names: dict[str, str] = {}
+    for path in loaded.rules.packs:
+        name = os.path.basename(path)
+        if name in names:
+            problems.append(f"rules.packs: {names[name]} and {path} are both called {name}")
+        names[name] = path
+        try:
+            load_pack(path, name)
+        except ConfigError as error:
+            problems.append(f"rules.packs: {error}")
+    return problems
 
 
 def _known(name: str) -> str:
@@ -258,6 +277,9 @@ def _edit(path: str, key: str, value: Any) -> config.Config:
     candidate = config.structure(wanted, path)
     if _full(config.parse_toml(edited.encode(), path)) != _full(wanted):
         raise ConfigError(f"{path}: its layout does not let {key} be edited; edit it by hand")
+    problems = _pack_problems(candidate) if key == "rules.packs" else []
+    if problems:
+        raise ConfigError(problems[0])
     _replace(path, edited, fresh=False)
     return candidate
 

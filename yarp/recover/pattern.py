@@ -97,6 +97,8 @@ class Matcher:
             part = engine().RE2.QuoteMeta(pattern) if fixed else pattern
             # Each alone: "a)(b" must not become right by what is put around it.
             self._checked(part, fold=ignore_case)
+            if b"\\Q" in part and _compiled(part + b"\\E").ok():
+                part += b"\\E"  # an open quotation would swallow what is put behind it
             parts.append(b"\\b(?:" + part + b")\\b" if words else b"(?:" + part + b")")
         joined = b"|".join(parts)
         self._by_line = not fixed and any(_is_about_text(pattern) for pattern in patterns)
