@@ -541,6 +541,24 @@ def test_a_reader_that_went_away_ends_with_74(yarp, refs):
     assert b"standard output cannot be written" in done.stderr
 
 
+def test_a_fault_of_yarp_never_looks_like_nothing_found(yarp, refs, path, home):
+    for fault, code in (("KeyError('secret')", 70), ("KeyboardInterrupt", 130)):
+        program = (
+            "import sys\nfrom yarp.recover import search\nfrom yarp.cli.recover import main\n"
+            f"def scan(*args, **kw):\n    raise {fault}\nsearch.scan = scan\n"
+            f"sys.exit(main(['yarp', 'search', {refs['text']!r}, 'x']))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", program],
+            env={"HOME": str(home), "YARP_ARCHIVE": path},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == code
+        assert b"secret" not in done.stderr
+        assert code == 130 or b"KeyError in <string>, scan; please report it" in done.stderr
+
+
 def test_recovery_imports_nothing_heavy(yarp, refs, path, home):
     code = (
         "import sys\nfrom yarp.cli.recover import main\n"

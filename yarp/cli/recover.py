@@ -130,10 +130,25 @@ def main(argv: list[str]) -> int:
     except YarpError as error:
         complain(str(error), cap)
         status = error.exit_code
+    except KeyboardInterrupt:
+        status = 130
+    except Exception as error:  # noqa: BLE001 - Python's own status would mean "nothing found"
+        complain(_fault(error), cap)
+        status = YarpError.exit_code
     if argv is sys.argv:
         # The process's own words: all is written, and closing the interpreter takes a tenth.
         os._exit(status)
     return status
+
+
+def _fault(error: Exception) -> str:
+    """Where an exception came from that nobody foresaw; its own words may hold payload content."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code if trace is not None else None
+    place = f"{os.path.basename(code.co_filename)}, {code.co_qualname}" if code else "nowhere"
+    return f"a fault of YARP: {type(error).__name__} in {place}; please report it"
 
 
 def _command(name: str) -> tuple[Callable[[list[str], Settings], tuple[bytes, int]], str]:
