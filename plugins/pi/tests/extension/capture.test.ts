@@ -223,6 +223,15 @@ test("a request to the model waits for the end of a wrapped call and gets what w
     assert.deepEqual(given[1].content, [text("all of it\nand this\n")]);
   }));
 
+test("a wrapped command that Pi killed has no streams to put back, said once", () =>
+  in_({ ...wrapped, stage_result: [{ refuse: "lacks streams" }] }, async (pi, peer) => {
+    const content = [text("Command timed out after 2 seconds")];
+    const seen = await pi.call({ input: { command: "pytest" }, result: { content }, isError: true });
+    assert.deepEqual(seen.content, content);
+    assert.match(pi.said.join("|"), /^[^|]*stays incomplete$/);
+    assert.ok(!peer.operations().includes("restore"));
+  }));
+
 test("a restore that fails leaves the summary", () =>
   in_({ ...wrapped, update_final_result: [{ refuse: "no" }] }, async (pi) => {
     const seen = await pi.call({ input: { command: "pytest" }, result: { content: [text("summary")] } });

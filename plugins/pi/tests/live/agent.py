@@ -17,20 +17,9 @@ class Pi:
     """One running `pi --mode rpc`."""
 
     def __init__(self, prefix: Path, home: Path, project: Path, *options: str) -> None:
-        binaries = prefix / "node_modules" / ".bin"
-        kept = {name: value for name, value in os.environ.items() if name.startswith("XDG_")}
-        environment = kept | {
-            "PATH": f"{binaries}:{os.environ['PATH']}",
-            "HOME": str(home),
-            "TERM": "dumb",
-            "LANG": "C.UTF-8",
-            "PI_OFFLINE": "1",
-            "PI_TELEMETRY": "0",
-            "PI_SKIP_VERSION_CHECK": "1",
-        }
-        model = ("--provider", "mock", "--model", "mock-model")
+        words, environment = _start(prefix, home)
         self._process = subprocess.Popen(
-            [str(binaries / "node"), str(binaries / "pi"), *model, *options, "--mode", "rpc"],
+            [*words, *options, "--mode", "rpc"],
             cwd=project,
             env=environment,
             stdin=subprocess.PIPE,
@@ -41,6 +30,17 @@ class Pi:
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._pumping = threading.Thread(target=self._pump, daemon=True)
         self._pumping.start()
+
+    @staticmethod
+    def once(
+        prefix: Path, home: Path, project: Path, prompt: str
+    ) -> subprocess.CompletedProcess[str]:
+        """`pi -p PROMPT`, run to its end."""
+        words, environment = _start(prefix, home)
+        return subprocess.run(
+            [*words, "-p", prompt], cwd=project, env=environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +62,7 @@ class Pi:
             self._lines.put(json.loads(line))
         self._lines.put(None)
 
-    def _until(self, *types: str) -> dict[str, Any]:
+    def until(self, *types: str) -> dict[str, Any]:
         while True:
             found = self._lines.get(timeout=60)
             assert found is not None, "pi ended"
@@ -77,7 +77,7 @@ class Pi:
         line = json.dumps({"id": name, "type": name, **fields})
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
-        response = self._until("response")
+        response = self.until("response")
         assert response.get("success"), response
         found: dict[str, Any] = response.get("data") or {}
         return found
@@ -85,7 +85,7 @@ class Pi:
     def prompt(self, text: str) -> None:
         """Ask, and wait until the agent is at rest."""
         self.command("prompt", message=text)
-        self._until("agent_settled", "agent_end")
+        self.until("agent_settled", "agent_end")
 
     def writer(self) -> int:
         """The process id of the session's `yarp archive ingest`."""
@@ -101,3 +101,21 @@ class Pi:
             for event in self.seen
             if event["type"] == "extension_ui_request" and event.get("method") == "notify"
         ]
+
+
+def _start(prefix: Path, home: Path) -> tuple[list[str], dict[str, str]]:
+    """The words that start Pi, and the environment it gets."""
+    binaries = prefix / "node_modules" / ".bin"
+    kept = {name: value for name, value in os.environ.items() if name.startswith("XDG_")}
+    environment = kept | {
+        "PATH": f"{binaries}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "TERM": "dumb",
+        "LANG": "C.UTF-8",
+        "PI_OFFLINE": "1",
+        "PI_TELEMETRY": "0",
+        "PI_SKIP_VERSION_CHECK": "1",
+    }
+    node = os.environ.get("YARP_TEST_PI_NODE") or str(binaries / "node")
+    model = ["--provider", "mock", "--model", "mock-model"]
+    return [node, str(binaries / "pi"), *model], environment

@@ -15,6 +15,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -370,6 +371,76 @@ def test_a_killed_writer_is_replaced_and_no_call_is_lost(prefix, place):
     assert said == []
     assert [call["status"] for call in place.calls().values()] == ["finished"] * 2
     place.yarp("archive", "verify")
+
+
+def test_a_command_that_pi_kills_is_told_apart_and_leaves_nothing_behind(prefix, place):
+    (place.project / "test_hangs.py").write_text(
+        "import time, unittest\nclass T(unittest.TestCase):\n    def test(self): time.sleep(600)\n"
+    )
+    hang = "python3 -m unittest -v test_hangs"
+    turns = [
+        [("bash", {"command": "echo before; sleep 600", "timeout": 1})],
+        [("bash", {"command": hang, "timeout": 2})],
+    ]
+    model = place.model({"TIME": turns})
+    with Pi(prefix, place.home, place.project) as pi:
+        pi.prompt("TIME is up")
+        said = pi.said()
+    model.close()
+    shown = model.results()
+    assert shown["call_TIME_0_0"] == "before\n\n\nCommand timed out after 1 seconds"
+    assert shown["call_TIME_1_0"].endswith("Command timed out after 2 seconds")
+    calls = {call_id: call for (_, call_id), call in place.calls().items()}
+    assert calls["call_TIME_0_0"]["status"] == "finished"
+    assert (calls["call_TIME_1_0"]["status"], calls["call_TIME_1_0"]["requires_streams"]) == (
+        "started",
+        1,
+    )
+    assert len(said) == 1
+    assert "stays incomplete" in said[0]
+    running = subprocess.run(
+        ["ps", "-eo", "args="], capture_output=True, text=True, check=True
+    ).stdout
+    assert hang not in running
+    place.yarp("archive", "verify")
+
+
+def test_an_aborted_call_is_finished(prefix, place):
+    model = place.model({"ABORT": [[("bash", {"command": "echo started; sleep 600"})]]})
+    with Pi(prefix, place.home, place.project) as pi:
+        pi.command("prompt", message="ABORT me")
+        pi.until("tool_execution_start")
+        pi.command("abort")
+        while pi.command("get_state")["isStreaming"]:
+            time.sleep(0.1)
+    model.close()
+    (call,) = place.calls().values()
+    assert (call["status"], call["is_error"]) == ("finished", 1)
+    place.yarp("archive", "verify")
+
+
+def test_one_prompt_without_a_terminal_is_archived_to_its_end(prefix, place):
+    model = place.model({"PRINT": [[("bash", {"command": "echo one"})]]})
+    done = Pi.once(prefix, place.home, place.project, "PRINT please")
+    model.close()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    (call,) = place.calls().values()
+    assert call["status"] == "finished"
+    place.yarp("archive", "verify")
+
+
+def test_an_extension_of_the_user_and_one_of_the_project_capture_once(prefix, place, monkeypatch):
+    monkeypatch.chdir(place.project)
+    place.yarp("install", "pi", "--scope", "project")
+    (place.home / ".pi" / "agent" / "trust.json").write_text(json.dumps({str(place.project): True}))
+    model = place.model({"TWICE": [[("bash", {"command": "echo one"})]]})
+    with Pi(prefix, place.home, place.project) as pi:
+        pi.prompt("TWICE please")
+        said = pi.said()
+    model.close()
+    assert said == []
+    (call,) = place.calls().values()
+    assert call["status"] == "finished"
 
 
 def test_calls_that_a_script_makes_are_kept_and_never_shortened(prefix, place):

@@ -8,7 +8,7 @@ import { userInfo } from "node:os";
 
 import { IngestClient, Late, Off, Refused, reasonOf, type Session } from "./client.ts";
 import type { Context, ContextEvent, Message, MessageEnd, Pi, ToolCall, ToolExecutionEnd, ToolExecutionStart, ToolResult } from "./pi.ts";
-import { completenessOf, exitCode, fullOutputPath, isText, resultOf, statusNote, textOf, withText } from "./result.ts";
+import { completenessOf, exitCode, fullOutputPath, isText, resultOf, statusNote, textOf, wasKilled, withText } from "./result.ts";
 
 const SHELL_TOOL = "bash";
 const DECISION_MS = 2_000;
@@ -151,6 +151,11 @@ export class Capture {
       if (life.wrapped) open.finals.set(event.toolCallId, final());
       return content && { content };
     } catch (error) {
+      if (life.wrapped && wasKilled(life.note)) {
+        // Pi ended `yarp run` together with its command: there are no streams to put back.
+        this.say(context, "a command was killed before its output was archived; its call stays incomplete");
+        return undefined;
+      }
       if (error instanceof Off) this.sayOff(context, error);
       else this.say(context, `a result could not be archived: ${reasonOf(error)}`);
       if (!life.wrapped) return undefined;
@@ -348,7 +353,8 @@ export class Capture {
     return new Promise((resolve) => {
       execFile(command, [...words, "archive", "restore", ...ids], options, (error, stdout, stderr) => {
         if (error) this.say(context, `the exact output of a command could not be put back: ${error.message.split("\n")[0]}`);
-        resolve(error ? undefined : stdout + stderr + life.note);
+        const gap = life.note && !life.note.startsWith("\n") ? "\n\n" : "";
+        resolve(error ? undefined : stdout + stderr + gap + life.note);
       });
     });
   }

@@ -48,7 +48,11 @@ export function completenessOf(event: ToolResult): Completeness {
 
 /** What Pi itself appended about the end of a command; "" if nothing. */
 export function statusNote(text: string): string {
-  return /\n\nCommand (?:exited with code \d+|timed out after [\d.]+ seconds|aborted)$/.exec(text)?.[0] ?? "";
+  return /(?:^|\n\n)Command (?:exited with code \d+|timed out after [\d.]+ seconds|aborted)$/.exec(text)?.[0] ?? "";
+}
+
+export function wasKilled(note: string): boolean {
+  return /timed out|aborted/.test(note);
 }
 
 function field(value: unknown, name: string): unknown {
