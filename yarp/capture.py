@@ -357,7 +357,8 @@ class Capture:
         """`text` within `output.cap_bytes`, or None when it fits (or nothing could be got back).
 
         Without a `source`, the committed `source_output` is shortened instead of the part of it
-        that the host shows, so that the whole can be got back. `ending` as in `reduce`.
+        that the host shows, so that the whole can be got back; with `stdout`, the one stream that
+        a wrapped command wrote to (of two, the longer one is named). `ending` as in `reduce`.
         """
         budget = self.settings.output_cap_bytes
         if not self.settings.archive_enabled or budget == 0 or len(_utf8(text)) <= budget:
@@ -365,11 +366,9 @@ class Capture:
         from yarp.reduce.cap import cap
 
         row = self._row(session, source_call_id)
-        whole = None if source else self._source_output(row)
-        if whole is not None and whole.byte_length <= _CAP_SOURCE_BYTES:
-            text = self._archived().payload(whole.sha256).decode()
-            source, completeness = "source_output", "complete"
-        named = source or "result_text"
+        named, whole = self._shown(row, source)
+        if whole is not None:
+            text, completeness = self._archived().payload(whole.sha256).decode(), "complete"
         room = budget - len(_utf8(ending))
         short = cap(text.removesuffix(ending), room, row.archive_ref, named, completeness)
         return Shortened(short + ending, named)
@@ -407,6 +406,22 @@ class Capture:
     def _source_output(self, row: CallRow) -> Source | None:
         found = self._archived().snapshot(row.call_id, "source_output", "before")
         return found if found is not None and found.media_type != payload.BINARY else None
+
+    def _shown(self, row: CallRow, source: str | None) -> tuple[str, Source | None]:
+        """The source that holds what the host shows; and itself, to be shortened in its place.
+
+        None in its place: it is binary or very long, or two streams lie in what is shown.
+        """
+        subjects = {"stdout": ("stdout", "stderr"), None: ("source_output",)}.get(source, ())
+        found = [self._archived().snapshot(row.call_id, name, "before") for name in subjects]
+        written = [one for one in found if one is not None and one.byte_length]
+        longest = max(written, key=lambda one: one.byte_length, default=None)
+        if longest is None:
+            return source or "result_text", None
+        held = longest.media_type != payload.BINARY and longest.byte_length <= _CAP_SOURCE_BYTES
+        if held and len(written) == 1:
+            return longest.name, longest
+        return longest.name if source else "result_text", None
 
     def _is_shell_call(self, session: SessionKey, source_call_id: str) -> bool:
         return (

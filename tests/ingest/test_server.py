@@ -8,6 +8,8 @@ import pytest
 
 from yarp.archive.read import Reader
 
+ARCHIVE_IDS = ("--archive-agent", "--archive-account", "--archive-session", "--archive-call")
+
 
 def yarp(environment, *words):
     return subprocess.run(
@@ -312,6 +314,29 @@ def test_a_committed_source_is_capped_in_place_of_the_part_that_the_host_shows(p
     assert "line 49999\n" in content
     assert reference in content
     assert len(content.encode()) <= 5120
+
+
+@pytest.mark.parametrize(
+    ("printed", "named"), [("err", "stderr"), ("out", "stdout"), ("both", "stderr")]
+)
+def test_a_wrapped_command_is_capped_from_the_stream_it_wrote_to(peer, environment, printed, named):
+    peer.begin("c1", streams=True)
+    script = "import sys\nlines = ''.join(f'line {number}\\n' for number in range(20000))\n"
+    script += {
+        "err": "sys.stderr.write(lines)",
+        "out": "sys.stdout.write(lines)",
+        "both": "sys.stdout.write('a line\\n'); sys.stderr.write(lines)",
+    }[printed]
+    ids = ("acme", "someone", "s1", "c1")
+    options = [word for pair in zip(ARCHIVE_IDS, ids, strict=True) for word in pair]
+    done = yarp(environment, "run", *options, "--", sys.executable, "-c", script)
+    assert done.returncode == 0, done.stderr
+    shown = "".join(f"line {number}\n" for number in range(18_000, 20_000))
+    fields = {"text": shown, "source": "stdout", "sourceCompleteness": "complete"}
+    answer = peer.ok("cap", sourceCallId="c1", **fields)
+    assert (answer["source"], answer["needsResultText"]) == (named, False)
+    assert f"{named} complete" in answer["content"]
+    assert answer["content"].startswith("line 0\n") is (printed != "both")
 
 
 def test_with_the_archive_off_nothing_is_kept_cut_or_blocked_by_it(
