@@ -6,17 +6,16 @@ The FAILURES section and the short summary tell of the same failures; they are t
 from __future__ import annotations
 
 from yarp.reduce.families.lines import Wake
+from yarp.reduce.families.test.pytest_blocks import grades, is_place
 from yarp.reduce.families.test.report import (
     CAPTURED,
     CAUSE,
-    CONTEXT,
-    DEPTH,
     FRAME,
     MORE,
     Failure,
     Runner,
 )
-from yarp.reduce.families.test.words import looks_wrong, traceback_grades
+from yarp.reduce.families.test.words import traceback_grades
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,7 +165,9 @@ class Pytest(Runner):
 
     def _summary_line(self, line: bytes) -> None:
         kind, _, rest = line.partition(b" ")
-        if kind in (b"FAILED", b"ERROR"):
+        if kind.startswith(b"SUBFAILED"):
+            self._part(line)
+        elif kind in (b"FAILED", b"ERROR"):
             self.named += 1
             node, message = _node(rest)
             match = self._block_of(kind, node)
@@ -181,6 +182,18 @@ class Pytest(Runner):
             match.brief = message
         elif kind in (b"SKIPPED", b"XFAIL", b"XPASS"):
             self.report.note(MORE if kind != b"XPASS" else FRAME, self.stream, line, kind.decode())
+
+    def _part(self, line: bytes) -> None:
+        """A subtest: `SUBFAILED[name] (n=1) path::test - message`."""
+        before = line.rfind(b" ", 0, line.find(b"::"))
+        what = line[len(b"SUBFAILED") : before].strip()
+        node, message = _node(line[before + 1 :])
+        title = b"FAILED " + node.partition(b"::")[2].replace(b"::", b".") + b" " + what
+        match = next((block for block in self.blocks if block.title == title), None)
+        if match is None:
+            match = Failure(b"", b"", grades)
+            self.blocks.append(match)
+        match.title, match.name, match.brief = b"FAILED " + node + b" " + what, node, message
 
     def _block_of(self, kind: bytes, node: bytes) -> Failure | None:
         path, _, inner = node.partition(b"::")
@@ -246,7 +259,7 @@ class Pytest(Runner):
             block.title = b""
             for line in block.text():
                 if line.strip():
-                    self.report.note(CAUSE if _location(line) else MORE, self.stream, line)
+                    self.report.note(CAUSE if is_place(line) else MORE, self.stream, line)
         if self.blocks:
             self.report.failed = True
         self._reset()
@@ -346,86 +359,3 @@ def _quiet(line: bytes) -> bool:
     return body.endswith((b" PASSED", b" SKIPPED", b" XFAIL", b" XPASS")) or not body.rpartition(
         b" "
     )[2].strip(b".FEsxXR")
-
-
-def _location(line: bytes) -> bool:
-    """Whether the line is `path:12: ...`, as pytest prints where it stopped."""
-    if line[:1] in (b" ", b">", b"E", b"") and not line.startswith(b"E:"):
-        return False
-    path, _, rest = line.partition(b":")
-    number = rest.partition(b":")[0]
-    return bool(path) and number.isdigit() and b" " not in path[:2]
-
-
-def grades(lines: list[bytes]) -> list[int]:
-    """What each line of a failure's block is worth."""
-    if any(line.startswith(b"Traceback (most recent call last)") for line in lines) and not any(
-        line.startswith((b"E ", b">")) for line in lines
-    ):
-        return traceback_grades(lines)
-    out = [CONTEXT] * len(lines)
-    captured = False
-    # Exceptions that were raised while another was handled stand one below the other.
-    last = sum(
-        line[:1] == b"E" and lines[at - 1][:1] != b"E" for at, line in enumerate(lines) if at
-    )
-    group = said = 0
-    places: list[int] = []
-    for at, line in enumerate(lines):
-        if line.startswith(b"-- Captured "):
-            captured = True
-            out[at] = CAPTURED
-        elif captured:
-            out[at] = MORE if looks_wrong(line) else CAPTURED
-        elif line[:1] == b"E" and line[1:2] in (b" ", b""):
-            if at and lines[at - 1][:1] != b"E":
-                group, said = group + 1, 0
-            said += bool(line[1:].strip())
-            most = 6 if last <= 1 else 3 if group in (1, last) else 1
-            out[at] = CAUSE if said <= most else MORE
-        elif line[:1] == b">":
-            out[at] = FRAME
-            for before in (at - 1, at - 2):
-                if before >= 0 and out[before] == CONTEXT and lines[before].startswith(b" "):
-                    out[before] = CAPTURED
-        elif _location(line):
-            places.append(at)
-            out[at] = MORE
-        elif line.startswith(b"[XPASS"):
-            out[at] = CAUSE
-        elif not line.strip(b" ^~_") or line.startswith((b"[gw", b"Hint: ", b"Traceback:")):
-            out[at] = DEPTH
-    _grade_titles(lines, out)
-    _grade_places(lines, places, out)
-    if CAUSE not in out:
-        out = [CAUSE if grade in (CONTEXT, FRAME) else grade for grade in out]
-    return out
-
-
-def _grade_titles(lines: list[bytes], out: list[int]) -> None:
-    """A title of captured output is worth as much as the best line below it, or nothing."""
-    best = DEPTH
-    for at in range(len(lines) - 1, -1, -1):
-        if lines[at].startswith(b"-- Captured "):
-            out[at], best = best, DEPTH
-        elif lines[at].strip():
-            best = min(best, out[at])
-
-
-def _grade_places(lines: list[bytes], places: list[int], out: list[int]) -> None:
-    """The first place is the test's, the last where it broke; libraries between matter less."""
-    own = [at for at in places if not _library(lines[at])]
-    for at in {own[0], own[-1]} if own else ():
-        out[at] = CAUSE
-        # `--tb=short` prints the code below its place.
-        if at + 1 < len(lines) and lines[at + 1].startswith(b"    "):
-            out[at + 1] = FRAME
-    for at in places:
-        if at not in own and at + 1 < len(lines):
-            out[at] = DEPTH
-            if out[at + 1] == CONTEXT:
-                out[at + 1] = DEPTH
-
-
-def _library(line: bytes) -> bool:
-    return b"site-packages/" in line or b"/lib/python" in line or line.startswith(b"<frozen ")
