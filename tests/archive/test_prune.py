@@ -138,6 +138,14 @@ def test_a_dry_run_by_size_is_close(store):
     assert abs(planned.database_bytes_after - bound) < bound / 4
 
 
+def test_a_dry_run_that_deletes_everything_leaves_an_empty_archive(store):
+    store.fill(20)
+    planned = prune(store.path, max_bytes=0, dry_run=True)
+    prune(store.path, max_bytes=0)
+    assert planned.calls == 20
+    assert 0 <= planned.database_bytes_after - os.path.getsize(store.path) <= 8192
+
+
 def without_auto_vacuum(store):
     store.sql(
         "PRAGMA journal_mode = DELETE",

@@ -240,8 +240,14 @@ def _plan(path: str, before_ms: int | None, max_bytes: int | None) -> Pruned:
         payloads, orphan_bytes = connection.execute(
             f"SELECT count(*), coalesce(sum(length(body)), 0) FROM payloads WHERE {_ORPHAN}"  # noqa: S608 - own text
         ).fetchone()
-        # What is no payload is shared out evenly: all calls together are the whole file.
-        overhead = max(0, used - stored) / max(1, all_calls)
+        (trees,) = connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE rootpage > 0"
+        ).fetchone()
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+        # An empty archive: a page for each tree, the schema and the map of pages. What else
+        # is no payload is shared out evenly, so that all calls together are the whole file.
+        empty = (trees + 2) * page_size
+        overhead = max(0, used - stored - empty) / max(1, all_calls)
         left = float(used - orphan_bytes)
         calls = 0
         for is_due, freed_payloads, freed_bytes in connection.execute(
@@ -264,7 +270,7 @@ def _plan(path: str, before_ms: int | None, max_bytes: int | None) -> Pruned:
         rebuilt = connection.execute("PRAGMA auto_vacuum").fetchone()[0] == 0
     finally:
         connection.close()
-    after = min(count, max(0, round(left)))
+    after = min(count, max(empty, round(left)))
     return Pruned(
         dry_run=True,
         calls=calls,
