@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import sys
 import time
 
 import pytest
+
+import yarp
 
 ACME = """
 from yarp.plugin import Host, hookimpl
@@ -333,6 +336,29 @@ def test_a_killed_writer_leaves_nothing_that_is_read(yarp_home, cached):
         assert probe()["cap"] == 5120
         for file in cached():
             file.unlink()
+
+
+def test_a_plugin_that_does_not_come_to_an_end_is_given_up_by_name_of_the_remedy(plugin_site):
+    plugin_site.install("acme", "import time\ntime.sleep(600)")
+    settle()
+    code = (
+        "from yarp import cache, errors\n"
+        "import json\n"
+        "cache._COMPILE_LIMIT_MS = 500\n"
+        "try: cache.load()\n"
+        "except errors.PluginError as error: print(json.dumps({'error': str(error)}))\n"
+    )
+    assert "YARP_PLUGINS" in probe(code=code)["error"]
+    assert probe(YARP_PLUGINS="")["cap"] == 5120
+
+
+def test_an_edit_of_our_own_code_makes_it_anew(yarp_home, cached):
+    probe()
+    (file,) = cached()
+    _, stamps, *_ = marshal.loads(file.read_bytes()[16:])
+    watched = {path for path, _ in stamps}
+    for name in ("cache", "compile", "config", "plugins", "settings", "types"):
+        assert os.path.join(os.path.dirname(yarp.__file__), f"{name}.py") in watched
 
 
 def test_a_host_without_a_plugin_is_an_error_that_says_what_to_do(yarp_home):

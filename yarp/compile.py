@@ -18,13 +18,14 @@ from yarp.plugins import CALLBACKS, HOST_CALLABLES, Plugins, discover, reference
 from yarp.types import RulePack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from importlib.resources.abc import Traversable
 
-    from yarp.plugins import Entry
     from yarp.settings import Settings
     from yarp.types import Host
 
+# What decides the shape of the cache: in a checkout it changes without a new version.
+_SHAPES = ("cache", "compile", "config", "plugins", "settings", "types", "reduce.rules.load")
 # The coarsest clock that file systems stamp with is the kernel's tick.
 _TICK_NS = 10_000_000
 
@@ -37,10 +38,12 @@ def compile_declarations() -> bytes:
     """
     since_ns = time.time_ns()
     key = cache.key()
-    stamps = _stamps([*cache.site_directories(), paths.config_file()])
+    stamps = _stamps([*cache.site_directories(), paths.config_file(), *_modules(_SHAPES, "yarp.")])
     settings = load_config().settings()
     entries = discover()
-    stamps += _stamps(_modules(entries))
+    # The files that hold the plugins' declarations: an edit shows there alone.
+    packages = [entry.module.partition(":")[0].partition(".")[0] for entry in entries]
+    stamps += _stamps(_modules(packages))
     plugins = Plugins(entries, settings)
     hosts = {name: _plain(host) for name, host in plugins.hosts().items()}
     rules, files = _rules(plugins, settings)
@@ -65,14 +68,14 @@ def _stamps(watched: Iterable[str]) -> list[tuple[str, cache.Stamp]]:
     return [(path, cache.stamp(path)) for path in watched]
 
 
-def _modules(entries: Sequence[Entry]) -> list[str]:
-    """The files that hold the plugins' declarations: an edit shows there alone."""
+def _modules(names: Iterable[str], prefix: str = "") -> list[str]:
+    """The files of those modules that there are; none of them is imported."""
     from importlib.util import find_spec
 
     found = []
-    for entry in entries:
+    for name in names:
         try:
-            spec = find_spec(entry.module.partition(":")[0].partition(".")[0])
+            spec = find_spec(prefix + name)
         except (ImportError, ValueError):
             continue
         if spec is not None and spec.origin:
