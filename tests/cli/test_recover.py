@@ -304,7 +304,7 @@ def test_read_lists_the_sources(yarp, refs):
         (("read", "LARGE", "stdout", "--bytes", "0:32769"), 65, "more than the 32768"),
         (("calls", "x"), 64, "unexpected word x"),
         (("calls", "--since", "yesterday"), 64, "--since yesterday is no time"),
-        (("calls", "-n", "0"), 64, "--limit takes 1 to"),
+        (("calls", "-n", "0"), 64, "--limit/-n takes 1 to"),
         (("grep",), 64, "give one pattern; see: yarp grep --help"),
         (("grep", "("), 64, "is refused"),
     ],

@@ -7,12 +7,12 @@ import os
 from yarp.cli.recover import (
     PATTERN_SWITCHES,
     PATTERN_VALUES,
-    Options,
     complain,
     fit,
     matcher_of,
     open_archive,
 )
+from yarp.cli.words import Options
 from yarp.recover.calls import command, facts, moment, row, safe, since
 from yarp.recover.select import open_text
 

@@ -12,11 +12,11 @@ import sys
 
 from yarp import paths
 from yarp.archive.read import Reader
+from yarp.cli.words import Options, canonical_number
 from yarp.errors import (
     DataError,
     ReferenceUnknown,
     StorageError,
-    UsageError,
     YarpError,
 )
 from yarp.recover.select import COMPLETE, open_text, pick
@@ -189,86 +189,6 @@ def _write(answer: bytes) -> None:
         raise StorageError(f"standard output cannot be written: {error.strerror}") from error
 
 
-class Options:
-    """The parsed words of a command: its positional ones, values by name, and switches."""
-
-    __slots__ = ("_command", "positional", "switches", "values")
-
-    def __init__(
-        self, command: str, words: list[str], values: dict[str, str], switches: dict[str, str]
-    ) -> None:
-        self._command = command
-        self.positional: list[str] = []
-        self.values: dict[str, list[str]] = {}
-        self.switches: set[str] = set()
-        rest = iter(words)
-        for word in rest:
-            if word == "--":
-                self.positional.extend(rest)
-            elif len(word) < 2 or word[0] != "-":
-                self.positional.append(word)
-            else:
-                self._option(word, rest, values, switches)
-
-    def _option(
-        self, word: str, rest: Iterator[str], values: dict[str, str], switches: dict[str, str]
-    ) -> None:
-        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
-        if name in switches and not equals:
-            self.switches.add(switches[name])
-        elif name in values:
-            given = value if equals else next(rest, None)
-            if given is None:
-                raise self.wrong(f"{name} needs a value")
-            self.values.setdefault(values[name], []).append(given)
-        elif word[:2] in values and not word.startswith("--"):
-            self.values.setdefault(values[word[:2]], []).append(word[2:])  # -A3
-        elif word[:2] in switches and not word.startswith("--"):
-            self.switches.add(switches[word[:2]])  # -iF
-            self._option(f"-{word[2:]}", rest, values, switches)
-        else:
-            raise self.wrong(f"unknown option {word}")
-
-    def wrong(self, what: str) -> UsageError:
-        """The error that says `what` and where the options are explained."""
-        return UsageError(f"{what}; see: yarp {self._command} --help")
-
-    def value(self, name: str) -> str | None:
-        """The one value of an option; giving it twice differently is an error."""
-        given = self.values.get(name)
-        if given is None:
-            return None
-        if any(value != given[0] for value in given):
-            raise self.wrong(f"--{name} is given twice with different values")
-        return given[0]
-
-    def number(self, name: str, low: int, high: int) -> int | None:
-        """The value of an option as a canonical number from `low` to `high`."""
-        value = self.value(name)
-        if value is None:
-            return None
-        number = _number(value)
-        if number is None or not low <= number <= high:
-            raise self.wrong(f"{_OPTION_NAMES.get(name, '--' + name)} takes {low} to {high}")
-        return number
-
-
-_OPTION_NAMES = {
-    "results": "-m/--max-results",
-    "after": "-A/--after-context",
-    "before": "-B/--before-context",
-    "context": "-C/--context",
-    "limit": "--limit",
-}
-
-
-def _number(text: str) -> int | None:
-    # Canonical digits only: no sign, no leading zero; 15 digits are more than any source has.
-    if text.isascii() and text.isdigit() and len(text) <= 15 and (text == "0" or text[0] != "0"):
-        return int(text)
-    return None
-
-
 def _call(reader: Reader, ref: str) -> tuple[CallRow, list[Source]]:
     hexadecimal = ref.removeprefix("yr_")
     if len(ref) != 35 or len(hexadecimal) != 32 or hexadecimal.strip("0123456789abcdef"):
@@ -293,7 +213,7 @@ def matcher_of(options: Options, patterns: list[str]) -> Matcher:
     from yarp.recover.pattern import Matcher
 
     return Matcher(
-        [os.fsencode(pattern) for pattern in patterns],
+        [pattern.encode("utf-8", "surrogateescape") for pattern in patterns],
         fixed="fixed" in options.switches,
         ignore_case="ignore_case" in options.switches,
         words="words" in options.switches,
@@ -349,7 +269,7 @@ def search(words: list[str], settings: Settings) -> tuple[bytes, int]:
                 f"0:{min(source.byte_length, settings.recovery_cap_bytes)}"
             )
             continue
-        notes += [note.encode() for note in _notes(source, found)]
+        notes += [note.encode() for note in _notes(source, found, settings.recovery_cap_bytes)]
         searched.append(
             engine.Source(source.name, COMPLETE[source.completeness], text, found, matcher)
         )
@@ -383,16 +303,17 @@ def _counts(searched: list[Searched]) -> Iterator[bytes]:
         ).encode()
 
 
-def _notes(source: Source, found: Found) -> Iterator[str]:
+def _notes(source: Source, found: Found, cap_bytes: int) -> Iterator[str]:
     if source.completeness != "complete":
         known = "is incomplete" if source.completeness == "incomplete" else "may be incomplete"
         yield f"[yarp search: {source.name} {known}: the host gave YARP no more of it]"
     if found.long_lines:
         line = found.long_lines[0]
         many = f"{len(found.long_lines)} lines, the first" if len(found.long_lines) > 1 else "line"
+        end = min(line.end, line.start + cap_bytes)
         yield (
             f"[yarp search: {source.name} {many} {line.number} with {line.end - line.start} bytes, "
-            f"searched in pieces; read it with --bytes {line.start}:{line.end}]"
+            f"searched in pieces; read it with --bytes {line.start}:{end}]"
         )
 
 
@@ -448,7 +369,7 @@ def read(words: list[str], settings: Settings) -> tuple[bytes, int]:
 
 def _span(options: Options, text: str, low: int) -> tuple[int, int]:
     first, colon, last = text.partition(":")
-    start, end = _number(first), _number(last)
+    start, end = canonical_number(first), canonical_number(last)
     if not colon or start is None or end is None:
         shown = text if len(text) <= 40 else text[:37] + "..."
         raise options.wrong(f"{shown} is no range; write two plain numbers, such as 116:120")
