@@ -66,6 +66,7 @@ def test_the_whole_life_of_a_call_is_committed_operation_by_operation(
     assert stored(archive_path, reference, "result", "after") == b'{"content":"l!"}'
     assert stored(archive_path, reference, "result_text", "before") == b"long"
     assert peer.close() == (0, "")
+    assert yarp(environment, "archive", "verify").returncode == 0
 
 
 def test_a_call_that_never_ran_finishes_without_a_result_before(peer, environment, archive_path):
@@ -80,6 +81,7 @@ def test_a_call_that_never_ran_finishes_without_a_result_before(peer, environmen
     )
     assert rows(archive_path, "SELECT status, executed FROM tool_calls") == [("finished", 0)]
     peer.close()
+    assert yarp(environment, "archive", "verify").returncode == 0
 
 
 def test_the_same_request_again_has_the_same_answer_and_makes_no_second_row(peer, archive_path):
@@ -284,6 +286,61 @@ LONG = "".join(f"test_{number} (suite.Case.test_{number}) ... ok\n" for number i
     + "-" * 70
     + "\nRan 401 tests in 0.100s\n\nFAILED (failures=1)\n"
 )
+
+
+def test_a_result_is_reduced_in_the_same_process_and_says_where_the_whole_lies(peer):
+    reference = peer.begin("c1", before={"command": "python3 -m unittest -v"})
+    answer = peer.ok(
+        "reduce",
+        sourceCallId="c1",
+        command="python3 -m unittest -v",
+        text=LONG,
+        isError=True,
+        exitCode=1,
+        sourceCompleteness="complete",
+    )
+    assert answer["changed"] is True
+    assert answer["needsResultText"] is True
+    assert answer["source"] == "result_text"
+    assert reference in answer["content"]
+    assert "test_bad" in answer["content"]
+    assert "FAILED (failures=1)" in answer["content"]
+    assert len(answer["content"]) < 1500
+    untouched = peer.ok(
+        "reduce",
+        sourceCallId="c1",
+        command="cat x | python3 -m unittest -v",
+        text=LONG,
+        isError=True,
+        sourceCompleteness="complete",
+    )
+    assert untouched == {
+        "requestId": peer.sent,
+        "ok": True,
+        "changed": False,
+        "needsResultText": False,
+    }
+
+
+def test_a_reduction_reads_the_whole_output_where_the_archive_has_it(peer, tmp_path):
+    output = tmp_path / "full.log"
+    output.write_text(LONG)
+    peer.begin("c1", before={"command": "python3 -m unittest -v"})
+    peer.ok(
+        "result_before", sourceCallId="c1", result={}, fullOutputPath=str(output), capturedAtMs=7
+    )
+    answer = peer.ok(
+        "reduce",
+        sourceCallId="c1",
+        command="python3 -m unittest -v",
+        text="the host's own end of it",
+        isError=True,
+        sourceCompleteness="incomplete",
+    )
+    assert answer["changed"] is True
+    assert answer["source"] == "source_output"
+    assert answer["needsResultText"] is False
+    assert "test_bad" in answer["content"]
 
 
 def test_a_long_text_is_capped_and_a_short_one_is_not(peer):
