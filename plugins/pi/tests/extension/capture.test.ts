@@ -228,7 +228,7 @@ test("a wrapped command that Pi killed has no streams to put back, said once", (
     const content = [text("Command timed out after 2 seconds")];
     const seen = await pi.call({ input: { command: "pytest" }, result: { content }, isError: true });
     assert.deepEqual(seen.content, content);
-    assert.match(pi.said.join("|"), /^[^|]*stays incomplete$/);
+    assert.match(pi.said.join("|"), /^[^|]*stays incomplete: lacks streams$/);
     assert.ok(!peer.operations().includes("restore"));
   }));
 

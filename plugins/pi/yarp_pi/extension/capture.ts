@@ -153,7 +153,7 @@ export class Capture {
     } catch (error) {
       if (life.wrapped && wasKilled(life.note)) {
         // Pi ended `yarp run` together with its command: there are no streams to put back.
-        this.say(context, "a command was killed before its output was archived; its call stays incomplete");
+        this.say(context, `a killed command's output was not archived; its call stays incomplete: ${reasonOf(error)}`);
         return undefined;
       }
       if (error instanceof Off) this.sayOff(context, error);
