@@ -21,6 +21,7 @@ BLOCK_TAIL_BYTES = 2 * 1024
 NOTES_KEPT = 60
 # A cause is this long at most before the other failures have theirs.
 CAUSE_BYTES = 640
+LEAST_CAUSE_BYTES = 240
 TITLE_BYTES = 400
 
 # What a line of a failure is, as parsers grade it; also its worth. Of DEPTH (frames of libraries,
@@ -171,7 +172,11 @@ def _unique(outcomes: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 
 def _failures(report: Report, budget_bytes: int) -> list[Piece]:
     """Titles first, then a cause for as many as the budget holds, then depth."""
-    told = [_Told(stream, failure) for stream, failure in report.failures or report.marks]
+    failures = report.failures or report.marks
+    # Each failure's cause has a fair share before another's may be long.
+    share = budget_bytes * 6 // 10 // max(1, len(failures))
+    cause_bytes = max(LEAST_CAUSE_BYTES, min(CAUSE_BYTES, share))
+    told = [_Told(stream, failure, cause_bytes) for stream, failure in failures]
     groups: dict[tuple[bytes, ...], list[_Told]] = {}
     for one in told:
         if one.cause:
@@ -227,12 +232,12 @@ class _Told:
 
     __slots__ = ("again", "cause", "cause_bytes", "failure", "graded", "stream", "terms", "title")
 
-    def __init__(self, stream: int, failure: Failure) -> None:
+    def __init__(self, stream: int, failure: Failure, cause_bytes: int) -> None:
         self.stream = stream
         self.failure = failure
         self.title = failure.title
         self.again = False
-        self.graded = _graded(failure)
+        self.graded = _graded(failure, cause_bytes)
         self.cause = tuple(line for worth, line in self.graded if worth == CAUSE)
         self.cause_bytes = sum(len(line) + 1 for line in self.cause)
         if not self.cause and failure.brief:
@@ -257,11 +262,11 @@ class _Told:
         return out
 
 
-def _graded(failure: Failure) -> list[tuple[int, bytes]]:
+def _graded(failure: Failure, cause_bytes: int) -> list[tuple[int, bytes]]:
     """The failure's lines with their worth; what is too long for a cause is worth less."""
     lines = failure.text()
     grades = failure.grade(lines) if failure.grade else [CAUSE] * len(lines)
-    left = CAUSE_BYTES
+    left = cause_bytes
     out = []
     for worth, line in zip(grades, lines, strict=True):
         if worth == DEPTH or not line.strip():
