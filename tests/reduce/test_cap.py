@@ -46,6 +46,18 @@ def test_an_error_deep_in_one_long_line_is_shown_with_its_surroundings():
     assert '"status":"error","code":"E_77"' in shown
 
 
+def test_room_that_the_trouble_leaves_over_goes_to_both_ends():
+    shown = cap("error on this line\n" * 100_000, 5120, REF)
+    assert 4900 < len(shown.encode()) <= 5120
+
+
+def test_trouble_is_found_beside_invalid_text():
+    shown = cap(
+        "all quiet \ud800\n" * 2000 + "\udcff disk failure 4711\n" + "all quiet\n" * 2000, 2048, REF
+    )
+    assert "disk failure 4711" in shown
+
+
 def test_without_an_archive_the_marker_says_so():
     assert cap("x\n" * 5000, 1024, None).endswith(" bytes omitted; not archived]\n")
 

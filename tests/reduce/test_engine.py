@@ -316,3 +316,48 @@ def test_any_output_in_any_chunks_gives_one_honest_summary(selection, out, err, 
     text = whole.stdout.decode() + whole.stderr.decode()
     assert text.count(f"; ref={REF}; ") == 1
     assert text.endswith("\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("selection", RULES, ids=lambda selection: selection.rule)
+def test_no_family_grows_with_what_it_reads(selection):
+    import random
+    import tracemalloc
+
+    rng = random.Random(5)
+    starts = [
+        b"FAILED ",
+        b"\tmodified:   ",
+        b"  ",
+        b"diff --git a/",
+        b"commit ",
+        b"E   ",
+        b"error: ",
+        b"- ",
+        b"+",
+        b"@@ ",
+    ]
+    starts += [
+        b"test ",
+        b"--- FAIL: ",
+        b"",
+        b"npm warn deprecated ",
+        b"WARNING: ",
+        b"PASS ",
+        b"x/y:3:",
+        b"____ ",
+    ]
+    reduction = Reduction(selection, Settings())
+    tracemalloc.start()
+    for _ in range(10):
+        chunk = b"".join(
+            b"%b%x/%x: %x\n"
+            % (rng.choice(starts), rng.getrandbits(64), rng.getrandbits(200), rng.getrandbits(90))
+            for _ in range(12_000)
+        )
+        reduction.feed(0, chunk)
+        reduction.feed(1, chunk)
+    reduction.finish(Status(1), Recovery(REF))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 << 20

@@ -52,13 +52,16 @@ def cap(
         raise ValueError(f"a cap of {budget} bytes cannot hold its marker of {len(longest) + 1}")
     room -= 2 * len(_GAP) + 2
     quota = room // 4 if hits else 0
-    head = _line_end(data, max(0, (room - quota) * 3 // 5))
-    tail = _line_start(data, len(data) - max(0, (room - quota) * 2 // 5))
+    # What the lines of trouble leave over goes to both ends.
+    for _ in range(2):
+        head = _line_end(data, max(0, (room - quota) * 3 // 5))
+        tail = _line_start(data, len(data) - max(0, (room - quota) * 2 // 5))
+        found = _trouble(data, hits, head, tail, quota)
+        quota = sum(len(line) for line in found)
     parts = [data[:head], b"" if data[:head].endswith(b"\n") or not head else b"\n"]
     if room > 0:
         parts.append(_GAP)
     shown = head + len(data) - tail
-    found = _trouble(data, hits, head, tail, quota)
     if found:
         shown += sum(len(line) for line in found)
         parts += [*found, _GAP]
@@ -72,10 +75,13 @@ def cap(
 
 def _hits(data: bytes, start: int, end: int) -> list[tuple[int, int, int]]:
     """The first lines of trouble in the middle: line start, and where the word stands."""
-    import re
+    import re2
 
+    options = re2.Options()
+    # Bytes as they are: in UTF-8 mode a line with one invalid byte would never match.
+    options.encoding = re2.Options.Encoding.LATIN1
+    pattern = re2.compile(_TROUBLE, options)
     found: list[tuple[int, int, int]] = []
-    pattern = re.compile(_TROUBLE)
     at = start
     while len(found) < _HITS and (hit := pattern.search(data, at, end)):
         found.append(

@@ -12,6 +12,9 @@ from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.names import counted, factor
 
 _KEPT = 300
+# Bytes of names that are kept; beyond that they are counted.
+_NAME_BYTES = 1 << 20
+_KINDS = 64
 
 
 class Family(base.Family):
@@ -241,6 +244,7 @@ class _GitStatus(_Reader):
         self._hints = 0
         # How many lines were said before the first change: the others are git's last words.
         self._before = 1 << 30
+        self._room = _NAME_BYTES
 
     def line(self, stream: int, line: bytes) -> None:
         if stream == 0 and line[:1] == b"\t":
@@ -262,10 +266,12 @@ class _GitStatus(_Reader):
         self._before = min(self._before, len(self._said))
         paths = self._changes.get(key)
         if paths is None:
-            paths = self._changes[key] = []
-            self._counts[key] = 0
-        self._counts[key] += 1
-        if len(paths) < 20_000:
+            if len(self._changes) >= _KINDS:
+                key = (b"", b"other")
+            paths = self._changes.setdefault(key, [])
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._room -= len(path)
+        if self._room > 0:
             paths.append(path)
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
@@ -303,6 +309,7 @@ class _GitBranch(_Reader):
     def __init__(self, argv: tuple[str, ...]) -> None:
         super().__init__(argv)
         self._names: list[bytes] = []
+        self._room = _NAME_BYTES
         self._kept: list[Piece] = []
         self._count = 0
         self._other: list[Piece] = []
@@ -321,7 +328,8 @@ class _GitBranch(_Reader):
             text = b"  " + match[2] + b" " + bracket[0]
             term = (match[2].decode("utf-8", "replace"),)
             self._kept.append(Piece(text, 3, 0, 1, term))
-        elif len(self._names) < 20_000:
+        elif self._room > 0:
+            self._room -= len(match[2])
             self._names.append(match[2])
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:

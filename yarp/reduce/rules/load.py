@@ -21,7 +21,7 @@ _BUDGETS = {
     "minimum_savings_bytes": (0, 1 << 20),
     "minimum_savings_percent": (0, 100),
 }
-_FAMILIES = ("test", "search", "diff", "list", "status", "build", "log", "table", "json")
+_FAMILIES = ("test", "search", "diff", "list", "status")
 _FILE_BYTES = 1 << 20
 
 
@@ -101,6 +101,7 @@ def compile_rules(packs: list[Pack]) -> dict[str, Any]:
                 "values": frozenset(launcher.values),
                 "operands": launcher.operands,
                 "assignments": launcher.assignments,
+                "starts": frozenset(launcher.starts),
             }
         )
     for rule in (rule for pack in packs for rule in pack.rules):
@@ -230,6 +231,7 @@ def _launcher(table: _Table) -> Launcher:
         table.words("values"),
         table.take("operands", int, 0),
         table.take("assignments", bool, False),
+        table.words("starts"),
     )
     table.done()
     return launcher

@@ -114,6 +114,8 @@ def _launched(name: str, command: list[str], rules: Compiled) -> list[str] | Non
         rest = rest[launcher["operands"] :]
         if rest and rest[0] == "--":
             rest = rest[1:]
+        if launcher["starts"] and (not rest or rest[0] not in launcher["starts"]):
+            continue
         return rest if rest and not rest[0].startswith("-") else None
     return None
 

@@ -61,7 +61,10 @@ class Program:
 
 @attrs.frozen
 class Launcher:
-    """A program that starts another one: `uv run`, `npx`, `timeout 5`."""
+    """A program that starts another one: `uv run`, `npx`, `timeout 5`.
+
+    `starts` limits which ones (`pnpm vitest` is a launch, `pnpm install` is not); empty is any.
+    """
 
     program: str
     prefix: tuple[tuple[str, ...], ...] = ()
@@ -69,6 +72,7 @@ class Launcher:
     values: tuple[str, ...] = ()
     operands: int = 0
     assignments: bool = False
+    starts: tuple[str, ...] = ()
 
 
 @attrs.frozen
