@@ -360,6 +360,10 @@ class _Layout:
             cut.reverse()
         terms = _common_terms(dropped)
         results = 2 * sum(1 for piece in self._pieces if any(t in terms for t in piece.terms))
+        if not terms:
+            # What a sentence of ours stands for is missing too.
+            terms = _common_terms([piece for piece in self._pieces if not piece.lines])
+            results = count
         return marker.omitted(
             amount,
             self._recovery,

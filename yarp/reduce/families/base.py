@@ -25,7 +25,8 @@ class Piece:
     the number of source lines that it stands for: 0 for a sentence of ours, more than it shows
     for a line that says the same in fewer. `terms` are plain words (no pattern) that find the
     piece's evidence in the source, the most general one first: a word shared by many pieces
-    lets one search find them all.
+    lets one search find them all. A kept sentence of ours (`lines` 0) with terms says that they
+    find what it stands for.
     """
 
     __slots__ = ("lines", "stream", "terms", "text", "worth")

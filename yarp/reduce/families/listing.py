@@ -74,8 +74,9 @@ class Complaints:
     """What a program said on stderr: the first lines of each kind, and how many more there are."""
 
     def __init__(self) -> None:
-        self._kinds: dict[bytes, list[bytes]] = {}
-        self._counts: dict[bytes, int] = {}
+        # kind -> the first different lines, how often each was said; kind -> how many others.
+        self._kinds: dict[bytes, dict[bytes, int]] = {}
+        self._more: dict[bytes, int] = {}
 
     def feed(self, block: bytes) -> None:
         """Take whole lines."""
@@ -85,19 +86,21 @@ class Complaints:
             kind = line.rpartition(b": ")[2]
             if kind not in self._kinds and len(self._kinds) >= 64:
                 kind = b"other messages"
-            self._counts[kind] = self._counts.get(kind, 0) + 1
-            kept = self._kinds.setdefault(kind, [])
-            if len(kept) < 3:
-                kept.append(line)
+            kept = self._kinds.setdefault(kind, {})
+            if line in kept or len(kept) < 3:
+                kept[line] = kept.get(line, 0) + 1
+            else:
+                self._more[kind] = self._more.get(kind, 0) + 1
 
     def pieces(self) -> list[Piece]:
         """Pieces on stderr: the first of each kind must stay."""
         pieces = []
         for kind, kept in self._kinds.items():
             term = (kind.decode("utf-8", "replace"),)
-            for at, line in enumerate(kept):
-                pieces.append(Piece(line, 1 if at else 0, 1, 1, term))
-            more = self._counts[kind] - len(kept)
+            for at, (line, times) in enumerate(kept.items()):
+                text = b"%b (%d times)" % (line, times) if times > 1 else line
+                pieces.append(Piece(text, 1 if at else 0, 1, times, term))
+            more = self._more.get(kind, 0)
             if more:
                 pieces.append(Piece(b"(%d more: %b)" % (more, kind), 0, 1, 0, term))
         return pieces
@@ -131,7 +134,10 @@ class _Names:
         leaves = [path for path, name in zip(paths, bare, strict=True) if name not in folders]
         places = Counter([path[: path.rfind(b"/", 0, -1) + 1] for path in leaves])
         silent = self.silent + len(paths) - len(leaves)
-        pieces = [Piece(self._header(leaves, 0 if self.said else len(places)), 0, 0, silent)]
+        pieces: list[Piece] = []
+        if leaves:
+            header = self._header(leaves, 0 if self.said else len(places))
+            pieces.append(Piece(header, 0, 0, silent))
         pieces += [Piece(line, 0) for line in self.said]
         if len(self.sizes) > 8 and max(self.sizes)[0]:
             largest = sorted(self.sizes, reverse=True)[:5]
@@ -155,8 +161,9 @@ class _Names:
     def _header(self, leaves: list[bytes], places: int) -> bytes:
         files = [path for path in leaves if not path.endswith(b"/")]
         folders = len(leaves) - len(files)
-        return b"%d names%b%b: %b" % (
+        return b"%d name%b%b%b: %b" % (
             len(leaves),
+            b"s" if len(leaves) > 1 else b"",
             b" in %d directories" % places if places > 1 else b"",
             b", %d directories" % folders if folders else b"",
             counted(extensions(files), 8),

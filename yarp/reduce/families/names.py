@@ -141,6 +141,8 @@ def _ranges(shape: bytes, members: list[bytes], numbers: re.Pattern[bytes]) -> b
     text = b"".join(
         part + slot for part, slot in zip(shape.split(b"0"), [*slots, b""], strict=True)
     )
+    if b"*" in slots:
+        return b"%b (%d, like %b)" % (text, len(members), members[0])
     if whole == len(members):
         return b"%b (%d)" % (text, len(members))
     if len(members) < whole <= 10 * len(members):

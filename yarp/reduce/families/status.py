@@ -37,7 +37,7 @@ class Family(base.Family):
 class _Kept:
     """Lines of one stream in order, few of each shape: names, paths and numbers make no shape."""
 
-    __slots__ = ("_last", "_shapes", "lines", "more")
+    __slots__ = ("_last", "_shapes", "_times", "lines", "more")
 
     def __init__(self) -> None:
         # What was kept: (line, shape). What was only counted: shape -> how many more.
@@ -45,12 +45,17 @@ class _Kept:
         self.more: dict[bytes, int] = {}
         self._last: list[tuple[bytes, bytes]] = []
         self._shapes: dict[bytes, int] = {}
+        self._times: dict[bytes, int] = {}
 
     def add(self, line: bytes, most: int) -> None:
+        if line in self._times:
+            self._times[line] += 1
+            return
         shape = _VARYING.sub(b"#", line)
         seen = self._shapes.get(shape, 0)
         if seen < most and len(self.lines) < _KEPT:
             self._shapes[shape] = seen + 1
+            self._times[line] = 1
             self.lines.append((line, shape))
         elif seen:
             self.more[shape] = self.more.get(shape, 0) + 1
@@ -59,12 +64,18 @@ class _Kept:
             if len(self._last) > _KEPT:
                 del self._last[: _KEPT // 2]
 
-    def all(self) -> list[tuple[bytes, bytes]]:
-        """Every kept line, the last ones included."""
-        return self.lines + self._last
+    def all(self) -> list[tuple[bytes, int, int]]:
+        """Every kept line, how often it was said, and how many more like it came after it."""
+        lines = self.lines + self._last
+        last = {shape: at for at, (_, shape) in enumerate(lines)}
+        return [
+            (line, self._times.get(line, 1), self.more.get(shape, 0) if last[shape] == at else 0)
+            for at, (line, shape) in enumerate(lines)
+        ]
 
 
-_VARYING = re.compile(rb"'[^']*'|\"[^\"]*\"|\S*[/@]\S*|\d+")
+# Anchored at the start of a word: a long word without a slash is looked at once.
+_VARYING = re.compile(rb"'[^']*'|\"[^\"]*\"|(?<!\S)[^\s/@]*+[/@]\S*+|\d+")
 
 
 class _Reader:
@@ -111,12 +122,11 @@ class _Lines(_Reader):
         pieces: list[Piece] = []
         for stream, kept in enumerate(self._streams):
             lines = kept.all()
-            last = {shape: at for at, (_, shape) in enumerate(lines)}
-            for at, (line, shape) in enumerate(lines):
-                more = kept.more.get(shape, 0) if last[shape] == at else 0
-                text = b"%b (and %d more like this)" % (line, more) if more else line
+            for at, (line, times, more) in enumerate(lines):
+                text = b"%b (%d times)" % (line, times) if times > 1 else line
+                text = b"%b (and %d more like this)" % (text, more) if more else text
                 worth = self._worth(line, len(lines) - at, failed)
-                pieces.append(Piece(text, worth, stream, 1 + more, _terms(line)))
+                pieces.append(Piece(text, worth, stream, times + more, _terms(line)))
         return pieces
 
     def _worth(self, line: bytes, from_end: int, failed: bool) -> int:
@@ -141,14 +151,14 @@ class _Pip(_Lines):
     """pip install: what was installed, and everything that is no progress."""
 
     noise = re.compile(
-        rb"\s*(?:Collecting |Downloading |Using cached |Obtaining |Processing |Preparing metadata"
+        rb"\s*+(?:Collecting |Downloading |Using cached |Obtaining |Processing |Preparing metadata"
         rb"|Installing build dependencies|Getting requirements to build|Installing backend"
         rb"|Building wheel|Created wheel|Stored in directory|Attempting uninstall"
         rb"|Found existing installation|Uninstalling |Looking in (?:indexes|links)"
         rb"|Installing collected packages"
         rb"|Building wheels for|Running setup\.py|Building editable|Checking if build backend"
         rb"|Resuming download|Copying |Cloning |Running command git|Resolved |Requirement already"
-        rb"|\xe2\x94\x81|[-\\|/ ]+$|\[notice\])"
+        rb"|\xe2\x94\x81|[-\\|/ ]++$|\[notice\])"
     )
     outcome = re.compile(rb"^(?:Successfully |Would install |ERROR: )")
 
@@ -194,8 +204,8 @@ class _Npm(_Lines):
     """npm install: what changed, vulnerabilities and errors; deprecations by name."""
 
     noise = re.compile(
-        rb"\s*(?:npm (?:http|timing|sill|verb|info)\b|run `npm fund`|.*looking for funding"
-        rb"|npm notice|To address |npm audit fix|Run `npm audit`|[\xe2\xa0][\x80-\xbf]|[-\\|/ ]+$)"
+        rb"\s*+(?:npm (?:http|timing|sill|verb|info)\b|run `npm fund`|.*looking for funding"
+        rb"|npm notice|To address |npm audit fix|Run `npm audit`|[\xe2\xa0][\x80-\xbf]|[-\\|/ ]++$)"
     )
     outcome = re.compile(
         rb"^(?:added|removed|changed|up to date|audited)\b|\bvulnerabilit"
@@ -321,10 +331,10 @@ class _GitBranch(_Reader):
                 self._other.append(Piece(line, 0, stream))
             return
         self._count += 1
-        bracket = re.search(rb"\[[^\]]*: [^\]]*\]", match[4])
+        bracket = re.search(rb"\[[^\[\]]*+\]", match[4])
         if match[1] != b" ":
             self._kept.append(Piece(line, 0))
-        elif bracket and len(self._kept) < _KEPT:
+        elif bracket and b": " in bracket[0] and len(self._kept) < _KEPT:
             text = b"  " + match[2] + b" " + bracket[0]
             term = (match[2].decode("utf-8", "replace"),)
             self._kept.append(Piece(text, 3, 0, 1, term))
@@ -349,7 +359,7 @@ class _GitBranch(_Reader):
 _NOTABLE = re.compile(
     rb"(?i) revert\b|\bCVE-|\bbreaking\b|\w!: |\bsecurity\b|\bhotfix\b| release\b"
 )
-_AUTHOR = re.compile(rb"\nAuthor:\s+([^\n<]*[^\n< ])")
+_AUTHOR = re.compile(rb"\nAuthor: +([^\n<]*[^\n< ])")
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
