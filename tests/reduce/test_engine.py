@@ -197,6 +197,12 @@ def test_a_family_sees_what_a_terminal_would_show_at_last(raw, plain):
         assert seen(PAD + raw, step=step) == PAD + plain
 
 
+def test_dense_and_sparse_carriage_returns_are_read_alike():
+    line = b"1\r2\r3\r4\r5\n\rx\ny\r\n"
+    assert seen(PAD + line * 60) == PAD + b"5\nx\ny\n" * 60
+    assert seen(PAD + line + b"z" * 1000) == PAD + b"5\nx\ny\n" + b"z" * 1000
+
+
 def test_progress_without_a_newline_is_bounded_and_keeps_its_last_state():
     data = b"".join(b"\rdownloaded %d of 400000 kB" % n for n in range(60_000))
     assert seen(PAD + data).endswith(b"downloaded 59999 of 400000 kB")

@@ -476,6 +476,11 @@ def _last_states(block: bytes) -> bytes:
 
         block = re.sub(rb"\r+", b"\r", block)
     block = block.replace(b"\r\n", b"\n")
+    if block.count(b"\r") > len(block) // 16:
+        import re
+
+        # One step a line rather than one for each carriage return.
+        return re.sub(rb"(?m)^[^\n]*\r", b"", block)
     *parts, last = block.split(b"\r")
     return b"".join([part[: part.rfind(b"\n") + 1] for part in parts]) + last
 
