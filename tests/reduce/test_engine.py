@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yarp.reduce import engine
+from yarp.reduce import blocks
 from yarp.reduce.engine import Reduction, Status
 from yarp.reduce.families.base import Family, Piece
 from yarp.reduce.marker import Recovery
@@ -197,6 +197,14 @@ def test_a_family_sees_what_a_terminal_would_show_at_last(raw, plain):
         assert seen(PAD + raw, step=step) == PAD + plain
 
 
+@given(st.text("aé日💥", max_size=400), st.integers(60, 300))
+def test_both_ends_of_a_line_stay_within_their_room_and_whole(text, room):
+    line = text.encode()
+    shown = blocks.both_ends(line, line, len(line), room)
+    assert len(shown) <= room
+    assert "\ufffd" not in shown.decode()
+
+
 def test_dense_and_sparse_carriage_returns_are_read_alike():
     line = b"1\r2\r3\r4\r5\n\rx\ny\r\n"
     assert seen(PAD + line * 60) == PAD + b"5\nx\ny\n" * 60
@@ -210,7 +218,7 @@ def test_progress_without_a_newline_is_bounded_and_keeps_its_last_state():
 
 
 @pytest.mark.parametrize(
-    "size", [engine._BLOCK_BYTES - 1, engine._BLOCK_BYTES, engine._BLOCK_BYTES + 1, 3_000_000]
+    "size", [blocks._BLOCK_BYTES - 1, blocks._BLOCK_BYTES, blocks._BLOCK_BYTES + 1, 3_000_000]
 )
 def test_lines_at_the_edge_of_a_block_are_whole(size):
     data = b"a" * (size - 7) + b"\nb\nlast"

@@ -4,7 +4,7 @@ Source: seed 000, Write lifecycle; spec Reduction, "Order of things", 4.
 """
 
 from yarp.reduce import marker
-from yarp.reduce.engine import boundary
+from yarp.reduce.blocks import boundary
 
 _GAP = b"[...]\n"
 _HIT_BYTES = 400

@@ -8,6 +8,7 @@ lines mean is a family's business. Source: spec Reduction; seed 000, Write lifec
 import sys
 
 from yarp.reduce import marker
+from yarp.reduce.blocks import Stream, both_ends, boundary
 from yarp.reduce.families.base import Family, Piece, Status
 from yarp.reduce.marker import Recovery
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Recovery", "Reduction", "Status", "Summary"]
 
-_BLOCK_BYTES = 1 << 20
 _LINE_BYTES = 2048
 # A piece that must stay is cut rather than dropped when this much room is left.
 _PIECE_ROOM = 160
@@ -71,7 +71,7 @@ class Reduction:
         self._candidates = candidates
         self._families: list[Family] | None = None
         self._reason = "declined"
-        self._streams = (_Stream(options["max_line_bytes"]), _Stream(options["max_line_bytes"]))
+        self._streams = (Stream(options["max_line_bytes"]), Stream(options["max_line_bytes"]))
 
     def feed(self, stream: int, chunk: bytes | memoryview) -> None:
         """Take the next bytes of a stream (0 stdout, 1 stderr), cut anywhere."""
@@ -148,122 +148,6 @@ class Reduction:
         return Summary(True, best.texts[0], best.texts[1], "")
 
 
-class _Stream:
-    """One stream on its way into blocks of whole, clean lines.
-
-    Blocks are filled to a fixed size before they are cut, so that how the bytes arrived cannot
-    show in the summary.
-    """
-
-    __slots__ = (
-        "_buffer",
-        "_head",
-        "_line_bytes",
-        "_long",
-        "_tail",
-        "newlines",
-        "total",
-        "unended",
-    )
-
-    def __init__(self, line_bytes: int) -> None:
-        self._line_bytes = line_bytes
-        self._buffer = bytearray()
-        # A line that outgrew a block: its first bytes, its last ones, its length so far.
-        self._head = b""
-        self._tail = b""
-        self._long = 0
-        self.total = 0
-        self.newlines = 0
-        self.unended = False
-
-    @property
-    def lines(self) -> int:
-        """Lines so far, a last one without a newline included."""
-        return self.newlines + self.unended
-
-    def feed(self, chunk: bytes | memoryview) -> list[bytes]:
-        """The blocks that these bytes complete."""
-        self.total += len(chunk)
-        buffer = self._buffer
-        if len(buffer) + len(chunk) < _BLOCK_BYTES:
-            buffer += chunk
-            return []
-        blocks: list[bytes] = []
-        view = memoryview(chunk)
-        while view:
-            taken = _BLOCK_BYTES - len(buffer)
-            buffer += view[:taken]
-            view = view[taken:]
-            if len(buffer) == _BLOCK_BYTES:
-                self._cut(blocks)
-        return blocks
-
-    def end(self) -> list[bytes]:
-        """The last blocks."""
-        blocks: list[bytes] = []
-        buffer = self._buffer
-        if b"\n" in buffer:
-            self._cut(blocks)
-        self.unended = bool(buffer) or self._long > 0
-        if self._long:
-            self._grow(buffer)
-            blocks.append(self._ended())
-        elif buffer:
-            blocks.append(self._clean(bytes(buffer).rstrip(b"\r")))
-        buffer.clear()
-        return blocks
-
-    def _cut(self, blocks: list[bytes]) -> None:
-        buffer = self._buffer
-        end = buffer.rfind(b"\n") + 1
-        if not end:
-            if not self._long and self._overwritten():
-                return
-            self._grow(buffer)
-            buffer.clear()
-            return
-        start = 0
-        if self._long:
-            start = buffer.find(b"\n") + 1
-            self._grow(buffer[: start - 1])
-            blocks.append(self._ended() + b"\n")
-            self.newlines += 1
-        if start < end:
-            block = bytes(memoryview(buffer)[start:end])
-            self.newlines += block.count(b"\n")
-            blocks.append(self._clean(block))
-        del buffer[:end]
-
-    def _overwritten(self) -> bool:
-        """Drop the states of a progress line that later ones overwrote; True if that made room."""
-        buffer = self._buffer
-        last = buffer.rfind(b"\r", 0, len(buffer.rstrip(b"\r")))
-        if last < 0:
-            return False
-        del buffer[: last + 1]
-        return True
-
-    def _grow(self, part: bytes | bytearray) -> None:
-        if not self._long:
-            self._head = bytes(part[: self._line_bytes])
-        self._long += len(part)
-        self._tail = (self._tail + part)[-self._line_bytes :]
-
-    def _ended(self) -> bytes:
-        head, tail = (_plain(end).replace(b"\r", b"") for end in (self._head, self._tail))
-        line = both_ends(head, tail, self._long, self._line_bytes)
-        self._head = self._tail = b""
-        self._long = 0
-        return line
-
-    def _clean(self, block: bytes) -> bytes:
-        block = _plain(block)
-        if b"\r" in block:
-            block = _last_states(block)
-        return _shorter_lines(block, self._line_bytes)
-
-
 class _Shown:
     """One way to fill the budget."""
 
@@ -281,7 +165,7 @@ class _Layout:
     __slots__ = ("_order", "_pieces", "_recovery", "_streams")
 
     def __init__(
-        self, pieces: list[Piece], streams: tuple[_Stream, _Stream], recovery: Recovery
+        self, pieces: list[Piece], streams: tuple[Stream, Stream], recovery: Recovery
     ) -> None:
         self._pieces = pieces
         self._streams = streams
@@ -383,22 +267,6 @@ def clean(text: bytes) -> bytes:
     return text
 
 
-def both_ends(head: bytes, tail: bytes, byte_length: int, room: int) -> bytes:
-    """A line too long to show: the start of `head`, the length, the end of `tail`, in `room`."""
-    note = b" [... %d-byte line ...] " % byte_length
-    half = max(0, (room - len(note)) // 2)
-    return head[: boundary(head, half)] + note + tail[boundary(tail, len(tail) - half) :]
-
-
-def boundary(text: bytes, at: int) -> int:
-    """The nearest place at or before `at` that does not split a code point."""
-    at = min(max(at, 0), len(text))
-    for back in range(4):
-        if at - back <= 0 or at - back == len(text) or text[at - back] & 0xC0 != 0x80:
-            return max(0, at - back)
-    return at
-
-
 def shortened(text: bytes, room: int) -> bytes:
     """Several lines within `room` bytes: the first and last that fit; one line: both its ends."""
     if len(text) <= room:
@@ -453,55 +321,3 @@ def _common_terms(dropped: list[Piece]) -> list[str]:
             if len(chosen) == 6:
                 break
     return list(chosen)
-
-
-def _plain(block: bytes) -> bytes:
-    """The block without ANSI control sequences."""
-    if b"\x1b" not in block:
-        return block
-    import re
-
-    return re.sub(
-        rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]?|\][^\x07\x1b\n]*+(?:\x07|\x1b\\)?"
-        rb"|[PX^_][^\x1b\n]*+(?:\x1b\\)?|[ -/]*+[0-~]?)",
-        b"",
-        block,
-    )
-
-
-def _last_states(block: bytes) -> bytes:
-    """The block's lines as a terminal shows them at last: what a carriage return overwrote goes."""
-    if b"\r\r" in block:
-        import re
-
-        block = re.sub(rb"\r+", b"\r", block)
-    block = block.replace(b"\r\n", b"\n")
-    if block.count(b"\r") > len(block) // 16:
-        import re
-
-        # One step a line rather than one for each carriage return.
-        return re.sub(rb"(?m)^[^\n]*\r", b"", block)
-    *parts, last = block.split(b"\r")
-    return b"".join([part[: part.rfind(b"\n") + 1] for part in parts]) + last
-
-
-def _shorter_lines(block: bytes, line_bytes: int) -> bytes:
-    """The block with every line over `line_bytes` cut to both its ends."""
-    if len(block) <= line_bytes:
-        return block
-    parts: list[bytes] = []
-    done = start = 0
-    size = len(block)
-    # One search from the right for each `line_bytes` of ordinary lines.
-    while size - start > line_bytes:
-        newline = block.rfind(b"\n", start, start + line_bytes + 1)
-        if newline >= 0:
-            start = newline + 1
-            continue
-        end = block.find(b"\n", start + line_bytes)
-        end = size if end < 0 else end
-        line = block[start:end]
-        parts += (block[done:start], both_ends(line, line, len(line), line_bytes))
-        done = start = end
-    parts.append(block[done:])
-    return b"".join(parts) if len(parts) > 1 else block
