@@ -10,7 +10,7 @@ from yarp.archive.migrate import BACKUP_SUFFIX
 from yarp.archive.read import Reader
 from yarp.archive.redact import redact
 from yarp.archive.verify import verify
-from yarp.errors import ArchiveUnavailable, ReferenceUnknown
+from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, ReferenceUnknown
 
 AT_MS = 1_790_000_000_000
 
@@ -174,3 +174,10 @@ def test_the_backup_of_a_migration_that_holds_the_call_is_named(store):
     store.call("new")
     ((reference,),) = store.sql("SELECT archive_ref FROM tool_calls WHERE source_call_id = 'c1'")
     assert redact(store.path, reference, AT_MS).backup == store.path + BACKUP_SUFFIX
+
+
+def test_a_payload_whose_length_is_no_number_is_damage(store):
+    reference = store.call("one")
+    store.sql("UPDATE payloads SET uncompressed_byte_length = x'07'", checks=False)
+    with pytest.raises(ArchiveCorrupt, match="no valid digest or length"):
+        redact(store.path, reference, AT_MS)

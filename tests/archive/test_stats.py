@@ -42,3 +42,9 @@ def test_stats_of_a_database_of_another_program_are_refused(store):
     store.sql("DROP TABLE snapshots")
     with pytest.raises(ArchiveVersionUnsupported):
         stats(store.path)
+
+
+def test_a_time_that_is_no_number_is_never_printed(store):
+    store.call("one")
+    store.sql("UPDATE tool_calls SET started_at_ms = 'hunter2'", checks=False)
+    assert stats(store.path).oldest_call_ms is None

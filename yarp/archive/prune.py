@@ -134,6 +134,8 @@ def _delete_calls(
         "ORDER BY finished_at_ms, id",
         (before_ms,),
     ):
+        if not isinstance(call_id, int):  # a damaged index can say anything
+            raise ArchiveCorrupt(f"{path}: SQLite finds it damaged; run: yarp archive verify")
         (due if is_due else younger).append(call_id)
     # Bounds hold in age order, so those due by time come first.
     waiting = due if max_bytes is None else due + younger

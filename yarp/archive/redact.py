@@ -16,7 +16,7 @@ import attrs
 from yarp import canonical, payload, sqlite
 from yarp.archive import migrate, upkeep
 from yarp.archive.write import Archive
-from yarp.errors import ArchiveUnavailable, ReferenceUnknown
+from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, ReferenceUnknown
 
 _TOMBSTONE_BYTES = 512  # a real one has about 150; longer payloads are not even read
 _HEX64 = re.compile(r"[0-9a-f]{64}")
@@ -89,7 +89,12 @@ def _replace(
     snapshots = deleted = 0
     shared: set[str] = set()
     for sha256, byte_length, compression, body in old:
-        if body is not None and compression == "none" and _is_tombstone(body):
+        if not isinstance(sha256, bytes) or not isinstance(byte_length, int):
+            raise ArchiveCorrupt(
+                f"{path}: a payload of {archive_ref} has no valid digest or length; "
+                "run: yarp archive verify"
+            )
+        if isinstance(body, bytes) and compression == "none" and _is_tombstone(body):
             continue
         stone = payload.of(
             canonical.encode(

@@ -44,7 +44,8 @@ def stats(path: str) -> Stats:
         sessions, calls, _, _ = upkeep.row_counts(connection)
         incomplete, oldest, newest = connection.execute(
             "SELECT count(*) FILTER (WHERE status = 'started'), "
-            "min(started_at_ms), max(started_at_ms) FROM tool_calls"
+            "min(started_at_ms) FILTER (WHERE typeof(started_at_ms) = 'integer'), "
+            "max(started_at_ms) FILTER (WHERE typeof(started_at_ms) = 'integer') FROM tool_calls"
         ).fetchone()
         logical, stored = connection.execute(
             "SELECT coalesce(sum(uncompressed_byte_length), 0), coalesce(sum(length(body)), 0) "
