@@ -117,7 +117,8 @@ def test_a_signal_sent_twice_does_not_cost_the_record(yarp):
     for _ in range(5):
         child.terminate()
     out, _ = child.communicate(timeout=30)
-    assert (out, child.returncode) == (b"got 15\n", 55)
+    # The command may hear of more than one before it is gone.
+    assert (set(out.splitlines()), child.returncode) == ({b"got 15"}, 55)
     assert yarp.call()["status"] == "finished"
 
 
