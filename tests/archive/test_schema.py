@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from yarp import sqlite
-from yarp.archive import write
+from yarp.archive import shape
 from yarp.archive.write import Archive
 
 # Copied from seed 000, "Database", so that a change of the packaged file cannot pass unseen.
@@ -104,7 +104,7 @@ def test_a_fresh_archive_holds_the_statements_of_the_seed_and_nothing_else(path)
 
 
 def test_the_packaged_schema_is_the_seed_byte_for_byte():
-    with open(write._SCHEMA_FILE, encoding="utf-8") as file:
+    with open(shape._SCHEMA_FILE, encoding="utf-8") as file:
         assert file.read() == SEED
 
 

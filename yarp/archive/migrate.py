@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from yarp import sqlite
-from yarp.archive.write import require_version
+from yarp.archive.shape import require_version
 from yarp.errors import ArchiveCorrupt, ArchiveVersionUnsupported
 
 TYPE_CHECKING = False

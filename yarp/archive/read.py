@@ -9,7 +9,7 @@ import os
 
 from yarp import canonical, sqlite
 from yarp import payload as payloads
-from yarp.archive.write import has_present_shape, require_version
+from yarp.archive.shape import has_present_shape, require_version
 from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, ReferenceUnknown
 from yarp.paths import require_private
 

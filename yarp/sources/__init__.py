@@ -1,1 +1,0 @@
-"""Stable reads of stores that other programs write."""
