@@ -16,6 +16,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -374,10 +375,11 @@ def test_a_killed_writer_is_replaced_and_no_call_is_lost(prefix, place):
 
 
 def test_a_command_that_pi_kills_is_told_apart_and_leaves_nothing_behind(prefix, place):
-    (place.project / "test_hangs.py").write_text(
+    name = f"test_hangs_{uuid.uuid4().hex}"
+    (place.project / f"{name}.py").write_text(
         "import time, unittest\nclass T(unittest.TestCase):\n    def test(self): time.sleep(600)\n"
     )
-    hang = "python3 -m unittest -v test_hangs"
+    hang = f"python3 -m unittest -v {name}"
     turns = [
         [("bash", {"command": "echo before; sleep 600", "timeout": 1})],
         [("bash", {"command": hang, "timeout": 2})],
@@ -398,10 +400,12 @@ def test_a_command_that_pi_kills_is_told_apart_and_leaves_nothing_behind(prefix,
     )
     assert len(said) == 1
     assert "stays incomplete" in said[0]
-    running = subprocess.run(
-        ["ps", "-eo", "args="], capture_output=True, text=True, check=True
-    ).stdout
-    assert hang not in running
+    for _ in range(100):
+        listed = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True)
+        if hang not in listed.stdout:
+            break
+        time.sleep(0.1)
+    assert hang not in listed.stdout
     place.yarp("archive", "verify")
 
 
