@@ -17,11 +17,11 @@ BUILTIN = "yarp"
 _BUDGETS = {
     "success_bytes": (256, 1 << 22),
     "failure_bytes": (256, 1 << 22),
-    "max_line_bytes": (256, 1 << 16),
+    "max_line_bytes": (256, 1 << 20),
     "minimum_savings_bytes": (0, 1 << 20),
     "minimum_savings_percent": (0, 100),
 }
-_FAMILIES = ("test", "search", "diff", "list", "status")
+_FAMILIES = ("test", "search", "diff", "list", "status", "log")
 _FILE_BYTES = 1 << 20
 
 

@@ -1,0 +1,387 @@
+"""Logs and other regular text: trouble in order of time, what is rare, what the rest looks like.
+
+Lines are counted by shape over the whole stream. Shown are the span of time, totals by level,
+each kind of error and warning with its stack trace, lines that look like no other (the needle),
+and one line for each kind of routine. Text that has no regularity is declined, source code
+whatever it looks like.
+"""
+
+import re
+
+from yarp.reduce.families import base
+from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.shapes import Shape, Shapes, vague
+
+FATAL, ERROR, WARNING, ROUTINE, FRAME = range(5)
+_LEVELS = {
+    ERROR: (b"error", b"err", b"severe", b"failed"),
+    FATAL: (b"fatal", b"critical", b"crit", b"alert", b"emerg", b"emergency", b"panic"),
+    WARNING: (b"warn", b"warning"),
+    ROUTINE: (b"info", b"notice", b"debug", b"trace", b"verbose", b"information"),
+}
+_RANKS = {word: rank for rank, words in _LEVELS.items() for word in words}
+# The longer word first where one is the beginning of another.
+_WORDS = b"|".join([word for _, word in sorted((-len(word), word) for word in _RANKS)])
+_LEVEL = re.compile(
+    rb"(?<![A-Za-z_-])(" + _WORDS.upper() + rb")(?![A-Za-z_-])"
+    rb"|(?i:\b(?:level|lvl|severity|loglevel)[\"']?\s*[=:]\s*[\"']?(" + _WORDS + rb")\b)"
+    rb"|[\[<(](?i:(" + _WORDS + rb"))[\])>]"
+    rb"|^(?:\S+\s+\|\s+)?([EWIF])[0-9]{4} [0-9:.]+ +[0-9]+ "
+)
+_KLOG = {b"E": b"error", b"W": b"warning", b"I": b"info", b"F": b"fatal"}
+# Words of trouble where no level is given; they also find trouble among lines too many to count.
+_TROUBLE = (
+    rb"\b(?:errors?|fatal|fail(?:ed|ure|ures|s)?|exception|traceback|panic|denied|refused|killed"
+    rb"|oom|abort(?:ed)?|corrupt(?:ed)?|segfault|segmentation|unreachable|cannot|unable|crash(?:ed)?"
+    rb"|timed ?out|timeout|fehler|fehlgeschlagen|erreur|\xc3\xa9chec|fallo|erro|errore)\b"
+    rb"|[A-Za-z](?:Error|Exception)\b"
+    rb"|\xe9\x94\x99\xe8\xaf\xaf|\xe5\xa4\xb1\xe8\xb4\xa5|\xe5\xa4\xb1\xe6\x95\x97"
+    rb"|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc|\xec\x98\xa4\xeb\xa5\x98|\xec\x8b\xa4\xed\x8c\xa8"
+    rb"|\xd0\xbe\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba|\xd0\x9e\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba"
+)
+_ERROR = re.compile(rb"(?i)" + _TROUBLE)
+_NO_ERROR = re.compile(rb"(?i)\b(?:0|no|without) (?:errors?|fail(?:ed|ures?))|\berrors?[=:] ?0\b")
+_WARN = re.compile(
+    rb"(?i)\b(?:warn(?:ing)?s?|deprecat\w*|avertissement|warnung|advertencia)\b"
+    rb"|\xe8\xad\xa6\xe5\x91\x8a|\xe8\xad\xa6\xe5\x91\x8a|\xea\xb2\xbd\xea\xb3\xa0"
+)
+_TIME = re.compile(
+    rb"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
+    rb"|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
+    rb"|[0-9]{2}/[A-Z][a-z]{2}/[0-9]{4}:[0-9]{2}:[0-9]{2}:[0-9]{2}"
+    rb"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}\b"
+)
+_FRAME = re.compile(
+    rb"\s+(?:at |File \"|from |in |\.\.\. [0-9]|[\^~]+\s*$|#[0-9]+ |[0-9]+: )"
+    rb"|\s+\S.*:[0-9]+(?:\)| \+0x)"
+)
+# What continues a stack trace; the last three end their own paragraph.
+_GOES_ON = re.compile(
+    rb"\s+\S|Caused by: |\.\.\. [0-9]+ more|During handling of|The above exception"
+    rb"|goroutine [0-9]+ |[\w./*()]+\(.*\)$|created by |Traceback \("
+)
+_WORD = re.compile(rb"[A-Za-z]{4,}")
+_TRACE_LINES = 200
+_TRACE_SHOWN = 10
+_STRANGE_KEPT = 64
+_LINE_SHOWN = 400
+# Of a kind with this many lines at most, a text's kind counts as rare.
+_RARE = 2
+# Files of code: exact up to the global cap, since a reader of code wants code.
+_ENDINGS = (
+    "ada adb ads asm awk bash bat bzl c cc cfg cjs clj cljs cmake cmd coffee conf cpp cr cs css cu"
+    " cxx d dart diff dockerfile el elm env erl ex exs f90 fish fs fsx gd go gradle graphql groovy"
+    " h hcl hh hpp hrl hs htm html hxx ini ipynb java jl js json5 jsx kt kts less lisp lock lua m"
+    " make mak markdown md mdx mjs ml mli mm nim nix nu org pas patch php pl plist pm properties"
+    " proto ps1 py pyi pyx r rb rkt rs rst sass scala scm scss sh sol sql sv svelte svg swift tcl"
+    " tex tf tfvars toml ts tsx v vala vb vhd vhdl vim vue wat xml xsl yaml yml zig zsh"
+)
+CODE = frozenset(_ENDINGS.split())
+_NAMES = (
+    "makefile gnumakefile dockerfile containerfile vagrantfile rakefile gemfile jenkinsfile"
+    " procfile justfile cmakelists.txt requirements.txt license copying readme changelog"
+)
+_CODE_NAMES = frozenset(_NAMES.split())
+_FILE_PROGRAMS = frozenset(("cat", "head", "tail", "less", "more", "zcat", "sort", "uniq"))
+
+
+class Family(base.Family):
+    """Summarises logs and regular text."""
+
+    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
+        super().__init__(argv, options)
+        files = argv[0] in _FILE_PROGRAMS
+        self._files = files
+        self._exact = files and any(code(word) for word in argv[1:])
+        # Programs that print logs print nothing else; of a file only its name says so.
+        self._log = not files or any(_named_log(word) for word in argv[1:])
+        self._streams = (_Log(), _Log())
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """See `base.Family`."""
+        if self._files and b"\0" in block:
+            self._exact = True  # no text
+        if not self._exact:
+            self._streams[stream].feed(block)
+
+    def finish(self, status: Status) -> list[Piece] | None:
+        """See `base.Family`."""
+        del status  # a log says itself what went wrong
+        if self._exact:
+            return None
+        pieces: list[Piece] = []
+        for number, log in enumerate(self._streams):
+            if log.lines:
+                said = log.pieces(number, always=self._log)
+                if said is None:
+                    return None
+                pieces += said
+        return pieces
+
+
+class _Kind:
+    """What one shape's first line is: how bad, at which level, with which trace below it."""
+
+    __slots__ = ("head", "head_at", "inside", "level", "rank", "trace")
+
+    def __init__(self, line: bytes) -> None:
+        self.level = b""
+        # The line above a trace of which this line is the message.
+        self.head = b""
+        self.head_at = -1
+        self.trace: list[bytes] = []
+        # Part of a trace that another shape's line heads.
+        self.inside = False
+        found = _LEVEL.search(line)
+        if found:
+            word = found[found.lastindex or 1]
+            self.level = _KLOG.get(word, word.lower()) if found.lastindex == 4 else word.lower()
+            self.rank = _RANKS[self.level]
+        elif _FRAME.match(line):
+            self.rank = FRAME
+        elif _ERROR.search(line) and not _NO_ERROR.search(line):
+            self.rank = ERROR
+        else:
+            self.rank = WARNING if _WARN.search(line) else ROUTINE
+
+
+class _Log(Shapes):
+    """The lines of one stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kinds: dict[int, _Kind] = {}
+        self._open: _Kind | None = None
+        self._strange: list[tuple[int, bytes]] = []
+        self._strange_last: list[tuple[int, bytes]] = []
+        self._strange_trouble = 0
+        self._first: list[bytes] = []
+        self._last = b""
+
+    def feed(self, block: bytes) -> None:
+        if not self._first:
+            self._first = block[:4096].split(b"\n")[:20]
+        if self._open is not None:
+            kind, self._open = self._open, None
+            start = block[: _TRACE_LINES * 100]
+            self._follow(kind, start.split(b"\n"), 0)
+        self._last = block[-4096:]
+        super().feed(block)
+
+    def watches(self, shape: Shape) -> bool:
+        kind = shape.ranked
+        return isinstance(kind, _Kind) and kind.rank <= WARNING
+
+    def fresh(self, lines: list[bytes], met: list[tuple[int, Shape]]) -> None:
+        taken = -1
+        for at, shape in sorted(met, key=lambda item: item[0]):
+            kind = _Kind(shape.first)
+            shape.ranked = kind
+            before = lines[at - 1] if at else b""
+            if at <= taken or (before[:1].isspace() and _FRAME.match(before) and _indented(shape)):
+                kind.inside = True
+            elif kind.rank <= ERROR:
+                taken = self._follow(kind, lines, at + 1) - 1
+                if before[:1].isspace() and not _indented(shape):
+                    back = _head(lines, at)
+                    if back >= 0:
+                        kind.head, kind.head_at = lines[back], self.lines + back
+
+    def _follow(self, kind: _Kind, lines: list[bytes], start: int) -> int:
+        """Take the trace that continues at `start`; the place after it."""
+        at = start
+        python = bool(kind.trace) and kind.trace[0].startswith(b"Traceback (")
+        python = python or (0 < start <= len(lines) and b"Traceback (" in lines[start - 1])
+        size = len(lines)
+        while at < size and len(kind.trace) < _TRACE_LINES:
+            line = lines[at]
+            if _GOES_ON.match(line):
+                python = python or line.startswith(b"Traceback (")
+            elif python and line.strip():
+                # The exception itself ends a Python trace, unless another one follows.
+                kind.trace.append(line)
+                python = False
+                at += 1
+                continue
+            elif line.strip() or not (at + 1 < size and _GOES_ON.match(lines[at + 1])):
+                return at
+            kind.trace.append(line)
+            at += 1
+        if at >= size and len(kind.trace) < _TRACE_LINES:
+            self._open = kind
+        return at
+
+    def strangers(self, lines: list[bytes], places: list[int]) -> None:
+        text = b"\n".join([lines[at] for at in places])
+        if not _ERROR.search(text):
+            return
+        for at in places:
+            line = lines[at]
+            if _ERROR.search(line):
+                self._strange_trouble += 1
+                if len(self._strange) < _STRANGE_KEPT:
+                    self._strange.append((self.lines + at, line))
+                else:
+                    self._strange_last = [*self._strange_last[-7:], (self.lines + at, line)]
+
+    def pieces(self, stream: int, *, always: bool) -> list[Piece] | None:
+        """What to say of this stream; None for a text without regularity."""
+        shapes = self.settled()
+        if not always and len(shapes) + self.others > max(self.lines // 4, 8):
+            return None
+        if self.lines <= 4:
+            lines = b"\n".join(shape.first for shape in shapes)
+            return [Piece(lines, 0, stream, self.lines)]
+        kinds: list[tuple[Shape, _Kind]] = [
+            (shape, shape.ranked) for shape in shapes if isinstance(shape.ranked, _Kind)
+        ]
+        said: list[tuple[int, Piece]] = []
+        self._troubles(kinds, stream, said)
+        self._routine(kinds, stream, said)
+        for at, line in self._strange + self._strange_last:
+            said.append((at, _piece(line, 2, stream)))
+        said.sort(key=lambda item: item[0])
+        pieces = [Piece(self._header(kinds), 0, stream, 0), *(piece for _, piece in said)]
+        last = self._last.rstrip(b"\n").rpartition(b"\n")[2]
+        if not any(at == self.lines - 1 for at, _ in said):
+            pieces.append(Piece(b"last: " + last, 2, stream, 1))
+        return pieces
+
+    def _header(self, kinds: list[tuple[Shape, _Kind]]) -> bytes:
+        text = b"%d lines" % self.lines
+        first = next((found[0] for line in self._first if (found := _TIME.search(line))), b"")
+        tail = self._last.rstrip(b"\n").split(b"\n")[-20:]
+        last = next((found[0] for line in reversed(tail) if (found := _TIME.search(line))), b"")
+        if first and last:
+            text += b", " + first + b" to " + last
+        levels: dict[bytes, int] = {}
+        for shape, kind in kinds:
+            if kind.level:
+                levels[kind.level] = levels.get(kind.level, 0) + shape.count
+        if levels:
+            order = sorted(levels, key=lambda level: (_RANKS[level], -levels[level]))
+            text += b": " + b", ".join(b"%b %d" % (name, levels[name]) for name in order)
+            if self.others:
+                text += b", not counted %d" % self.others
+        return text
+
+    def _troubles(
+        self, kinds: list[tuple[Shape, _Kind]], stream: int, said: list[tuple[int, Piece]]
+    ) -> None:
+        bad = [item for item in kinds if item[1].rank <= ERROR and not item[1].inside]
+        heads = {kind.head_at for _, kind in bad}
+        ends = {id(shape) for shape, _ in (*bad[:4], *bad[-2:])}
+        for shape, kind in bad:
+            worth = 1 if id(shape) in ends or kind.rank == FATAL else 2
+            piece = _piece(_counted(shape), worth, stream, kind.level)
+            if kind.head:
+                piece.text = kind.head + b"\n    [...]\n" + piece.text
+                piece.lines = 2
+            elif shape.count == 2:
+                piece.text = shape.first
+                if shape.last_at not in heads:
+                    last = _piece(shape.last, worth + 1, stream, kind.level)
+                    said.append((shape.last_at, last))
+            said.append((shape.at, piece))
+            if kind.trace:
+                said.append((shape.at, Piece(_shown_trace(kind.trace), worth, stream)))
+        warnings = [item for item in kinds if item[1].rank == WARNING and not item[1].inside]
+        for shape, kind in warnings:
+            worth = 3 if shape.count <= _RARE else 4
+            said.append((shape.at, _piece(_counted(shape), worth, stream, kind.level)))
+
+    def _routine(
+        self, kinds: list[tuple[Shape, _Kind]], stream: int, said: list[tuple[int, Piece]]
+    ) -> None:
+        routine = [shape for shape, kind in kinds if kind.rank == ROUTINE and not kind.inside]
+        rare = [shape for shape in routine if shape.count <= _RARE and shape.first.strip()]
+        alike: dict[bytes, int] = {}
+        for shape in rare:
+            key = vague(shape.first)
+            alike[key] = alike.get(key, 0) + 1
+        odd = [shape for shape in rare if alike[vague(shape.first)] <= _RARE]
+        chosen = {id(shape) for shape in odd}
+        worth = 2 if len(odd) <= 12 else 5
+        shown: dict[bytes, int] = {}
+        for shape in routine:
+            if not shape.first.strip():
+                continue
+            key = vague(shape.first)
+            shown[key] = shown.get(key, 0) + 1
+            if id(shape) in chosen:
+                said.append((shape.at, _piece(_counted(shape), worth, stream)))
+            elif shown[key] <= 2:
+                said.append((shape.at, _piece(_counted(shape), 6, stream)))
+
+
+def _indented(shape: Shape) -> bool:
+    return shape.first[:1].isspace()
+
+
+def _head(lines: list[bytes], at: int) -> int:
+    """Where the line above the trace is that the line at this place ends; -1 if out of sight."""
+    for back in range(at - 1, max(-1, at - _TRACE_LINES), -1):
+        line = lines[back]
+        if not line[:1].isspace() and not line.startswith(b"Traceback ("):
+            return back
+    return -1
+
+
+def code(word: str) -> bool:
+    """Whether a file's name says that it holds code, markup or settings."""
+    name = word.rpartition("/")[2].lower()
+    _, dot, ending = name.rpartition(".")
+    return (bool(dot) and ending in CODE) or name in _CODE_NAMES
+
+
+def _named_log(word: str) -> bool:
+    name = word.rpartition("/")[2].lower()
+    parts = name.split(".")
+    return "log" in parts[-3:] or "/log/" in word or "/logs/" in word or parts[0] == "syslog"
+
+
+def _counted(shape: Shape) -> bytes:
+    line = shape.first.rstrip()
+    if len(line) > _LINE_SHOWN:
+        line = line[: _LINE_SHOWN * 2 // 3] + b" [...] " + line[-_LINE_SHOWN // 3 :]
+    if shape.count < 2:
+        return line
+    text = b"%b (and %d more like this" % (line, shape.count - 1)
+    found = _TIME.search(shape.last) if shape.last_at > shape.at else None
+    return text + (b", last %b)" % found[0][-8:] if found else b")")
+
+
+def _piece(line: bytes, worth: int, stream: int, level: bytes = b"") -> Piece:
+    at = _LEVEL.search(line)
+    start = at.end() if at else 0
+    found = _ERROR.search(line) or _WORD.search(line, start) or _WORD.search(line)
+    if level and at:
+        found = re.search(rb"(?i)" + level, at[0])
+    terms = (found[0].decode("utf-8", "replace").strip(),) if found else ()
+    return Piece(line, worth, stream, 1, terms)
+
+
+def _shown_trace(trace: list[bytes]) -> bytes:
+    """The trace in short: its messages, and the frames next to where it went wrong."""
+    lines = [line for line in trace if line.strip(b" ^~")]
+    python = any(b'File "' in line for line in lines)
+    kept: set[int] = set()
+    if len(lines) <= _TRACE_SHOWN and not python:
+        kept.update(range(len(lines)))
+    for at, line in enumerate(lines):
+        if python and not line[:1].isspace():
+            # What a Python trace ends with stands below the frame that raised it.
+            kept.update(range(max(0, at - 2), at + 1))
+        elif not python and (at < 3 or not line[:1].isspace()):
+            kept.update((at, min(at + 1, len(lines) - 1)))
+    shown: list[bytes] = []
+    gap = 0
+    for at, line in enumerate(lines):
+        if at in kept and not (python and line.startswith(b"Traceback (")):
+            if gap:
+                shown.append(b"    [... %d frames ...]" % max(1, gap // (2 if python else 1)))
+            shown.append(line)
+            gap = 0
+        else:
+            gap += line[:1].isspace()
+    return b"\n".join(shown)
