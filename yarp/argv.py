@@ -7,7 +7,7 @@ from yarp.errors import UsageError
 HELP = """\
 Examples:
   yarp run -- pytest -q
-  yarp run -- git log --stat
+  yarp run -- git log
   yarp run --shell 'npm test'
   yarp run --tty -- vim notes.txt
 

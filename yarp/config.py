@@ -167,7 +167,7 @@ class Output:
     cap_bytes: int = _key(
         5120,
         Integer(1024, 16_777_216, or_zero=True),
-        "Most bytes of text that one call shows the model; 0: no cap.",
+        "Most bytes of text that a host's call shows the model; 0: no cap.",
     )
     recovery_cap_bytes: int = _key(
         32_768,
@@ -206,7 +206,8 @@ class ArchiveSection:
     enabled: bool = _key(
         True,
         Boolean(),
-        "Keep every call; when false, nothing is cut that could not be got back.",
+        "Keep every call; when false, hosts' results are neither cut nor reduced, and "
+        "`yarp run` says `not archived`.",
     )
     path: str | None = _key(
         None,

@@ -75,6 +75,12 @@ def make_private_dir(path: str) -> None:
         raise StorageError(f"{path} cannot be created: {error.strerror}") from error
 
 
+def _is_shared(path: str, found: os.stat_result) -> bool:
+    """Whether a directory is the system's: /tmp, /, /proc."""
+    world = found.st_mode & (stat.S_IWOTH | stat.S_ISVTX)
+    return bool(world) or found.st_uid != os.getuid() or os.path.dirname(path) == "/"
+
+
 def require_private(path: str, *, directory: bool, narrow: bool) -> None:
     """Make sure that only the owner can reach `path`.
 
@@ -94,9 +100,14 @@ def require_private(path: str, *, directory: bool, narrow: bool) -> None:
         return
     mode = 0o700 if directory else 0o600
     if not narrow:
+        advice = f"Run: chmod {mode:o} '{path}'"
+        if directory and _is_shared(path, found):
+            # It must stay as it is.
+            advice = "Give the archive a directory of its own: mkdir -m 700 DIRECTORY"
+        elif directory:
+            advice = f"{advice}, or give the archive a directory of its own"
         raise PermissionsTooOpen(
-            f"{path} has mode {stat.S_IMODE(found.st_mode):04o}; others can reach it. "
-            f"Run: chmod {mode:o} '{path}'"
+            f"{path} has mode {stat.S_IMODE(found.st_mode):04o}; others can reach it. {advice}"
         )
     try:
         os.chmod(path, mode)

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from yarp.archive.stats import stats
-from yarp.errors import ArchiveUnavailable, ArchiveVersionUnsupported
+from yarp.errors import ArchiveUnavailable, ArchiveVersionUnsupported, PermissionsTooOpen
 
 
 def test_the_figures_of_an_archive(store):
@@ -48,3 +48,14 @@ def test_a_time_that_is_no_number_is_never_printed(store):
     store.call("one")
     store.sql("UPDATE tool_calls SET started_at_ms = 'hunter2'", checks=False)
     assert stats(store.path).oldest_call_ms is None
+
+
+@pytest.mark.parametrize("wide", ["file", "directory"])
+def test_stats_of_what_others_can_reach_are_refused_and_nothing_is_narrowed(store, wide):
+    store.call("one")
+    path = store.path if wide == "file" else store.directory
+    os.chmod(path, 0o755)
+    with pytest.raises(PermissionsTooOpen):
+        stats(store.path)
+    assert os.stat(path).st_mode & 0o777 == 0o755
+    os.chmod(path, 0o700)

@@ -233,3 +233,10 @@ def test_a_directory_in_place_of_the_file_is_refused(path):
     path.mkdir(parents=True)
     assert run("check")[0] == 64
     assert run("set", "output.cap_bytes", "0")[0] in {64, 74}
+
+
+def test_a_wrong_value_is_blamed_on_the_argument_not_on_a_file(path):
+    code, message = run("set", "output.cap_bytes", "foo")
+    assert code == 64
+    assert "output.cap_bytes cannot be 'foo'" in message
+    assert "config.toml" not in message

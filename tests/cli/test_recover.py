@@ -577,3 +577,34 @@ def test_recovery_imports_nothing_heavy(yarp, refs, path, home):
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[-1] == b"[]"
+
+
+def test_a_redacted_source_is_said_to_be_and_never_taken_for_output(yarp, path):
+    archive = Archive.open(path, narrow=False)
+    session = SessionKey("acme", "ann", "redacted")
+    given = payload.of_json({"command": "x"})
+    facts = CallFacts("r", "sh", started_at_ms=NOW, requires_streams=True)
+    ref = archive.begin_call(session, facts, given, given, NOW)
+    out, empty = (payload.of(b"secret\n"), payload.TEXT), (payload.of(b""), payload.TEXT)
+    archive.record_streams(session, "r", Streams(out, out, empty, empty), NOW)
+    archive.close()
+    assert yarp("archive", "redact", ref).returncode == 0
+    found = yarp("search", ref, ".")
+    assert found.returncode == 65
+    assert b"stdout was redacted" in found.stderr
+    assert b"redacted" in yarp("read", ref, "--list").stdout
+    read = yarp("read", ref, "stdout", "1:1")
+    assert read.stdout.startswith(b'{"yarpRedacted"')
+    assert b"was redacted" in read.stderr
+
+
+def test_a_run_that_had_the_terminal_has_no_sizes(yarp, path):
+    archive = Archive.open(path, narrow=False)
+    session = SessionKey("yarp", "ann", "terminal")
+    given, receipt = payload.of_json({"argv": ["vim"]}), payload.of_json({"exitCode": 0})
+    facts = CallFacts("t", "run", started_at_ms=NOW, requires_streams=False)
+    archive.begin_call(session, facts, given, given, NOW)
+    archive.finish_run(session, "t", None, receipt, receipt, False, NOW)
+    archive.close()
+    (line,) = yarp("calls", "--session", "terminal").stdout.splitlines()
+    assert b"  ->-  vim" in line

@@ -126,3 +126,9 @@ def test_all_of_it_works_where_a_process_cannot_be_watched_by_a_descriptor(yarp)
     done = yarp.run("--", "sh", "-c", "sleep 1000 & echo $!; exit 3")
     os.kill(int(done.stdout), signal.SIGKILL)
     assert done.returncode == 3
+
+
+def test_an_empty_name_is_a_program_that_is_not_there(yarp):
+    done = yarp.run("--", "")
+    assert (done.returncode, done.stdout) == (127, b"")
+    assert done.stderr == b"yarp: '': not found\n"

@@ -5,10 +5,13 @@ Source: seed 001, "Commands and configuration"; spec "Archive", Database.
 
 from __future__ import annotations
 
+import os
+
 import attrs
 
 from yarp import sqlite
 from yarp.archive import migrate, upkeep
+from yarp.paths import require_private
 
 
 @attrs.frozen
@@ -36,6 +39,8 @@ def stats(path: str) -> Stats:
     Either shape of version 1 will do. Raises ArchiveUnavailable when there is none.
     """
     upkeep.require_archive(path)
+    require_private(os.path.dirname(path), directory=True, narrow=False)
+    require_private(path, directory=False, narrow=False)
     database_bytes = upkeep.file_bytes(path)
     connection = sqlite.connect(path, readonly=True)
     try:

@@ -235,6 +235,8 @@ def _typed(key: str, values: tuple[str, ...]) -> Any:
         return text == "true"
     if isinstance(rule, config.Integer) and _is_number(text):
         return int(text)
+    if isinstance(rule, config.Boolean | config.Integer):
+        raise ConfigError(f"{key} cannot be {text!r}; allowed: {rule.allowed}")
     return text  # the check of the whole file says what is wrong with it
 
 

@@ -19,7 +19,7 @@ from yarp.errors import (
     StorageError,
     YarpError,
 )
-from yarp.recover.select import COMPLETE, open_text, pick
+from yarp.recover.select import COMPLETE, is_redacted, open_text, pick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from yarp.recover.pattern import Matcher
     from yarp.recover.search import Found
     from yarp.recover.search import Source as Searched
+    from yarp.recover.select import Text
     from yarp.settings import Settings
 
 _CONTEXT = 2
@@ -255,6 +256,9 @@ def search(words: list[str], settings: Settings) -> tuple[bytes, int]:
     skipped: list[str] = []
     for source in sources:
         text = open_text(reader, source, os.path.dirname(reader.path))
+        if is_redacted(text):
+            skipped.append(f"{source.name} was redacted; its bytes are gone")
+            continue
         found = engine.scan(
             text,
             matcher,
@@ -355,11 +359,12 @@ def read(words: list[str], settings: Settings) -> tuple[bytes, int]:
     _, sources = _call(reader, places[0])
     directory = os.path.dirname(reader.path)
     if asked == ["list"]:
-        found = [
-            (source, engine.total_lines(open_text(reader, source, directory))) for source in sources
-        ]
+        found = [(source, open_text(reader, source, directory)) for source in sources]
         return _list(found, as_json="json" in options.switches), 0
-    text = open_text(reader, pick(sources, places[1] if len(places) > 1 else None), directory)
+    source = pick(sources, places[1] if len(places) > 1 else None)
+    text = open_text(reader, source, directory)
+    if is_redacted(text):
+        sys.stderr.write(f"yarp: {source.name} was redacted; this is what stands in its place\n")
     if asked == ["lines"]:
         return engine.lines(text, *span, cap_bytes, cap_lines), 0
     if asked == ["bytes"]:
@@ -379,22 +384,23 @@ def _span(options: Options, text: str, low: int) -> tuple[int, int]:
     return start, end
 
 
-def _list(found: list[tuple[Source, int]], *, as_json: bool) -> bytes:
+def _list(found: list[tuple[Source, Text]], *, as_json: bool) -> bytes:
+    from yarp.recover.read import total_lines
+
+    rows = [
+        {
+            "source": source.name,
+            "bytes": source.byte_length,
+            "lines": total_lines(text),
+            "completeness": "redacted" if is_redacted(text) else source.completeness,
+            "mediaType": source.media_type,
+        }
+        for source, text in found
+    ]
     if as_json:
         import json
 
-        rows = [
-            {
-                "source": source.name,
-                "bytes": source.byte_length,
-                "lines": lines,
-                "completeness": source.completeness,
-                "mediaType": source.media_type,
-            }
-            for source, lines in found
-        ]
         return json.dumps(rows, indent=2).encode() + b"\n"
     return "".join(
-        f"{source.name}  {source.byte_length} bytes  {lines} lines  {source.completeness}\n"
-        for source, lines in found
+        "{source}  {bytes} bytes  {lines} lines  {completeness}\n".format(**row) for row in rows
     ).encode()

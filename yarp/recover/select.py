@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 MEMORY_BYTES = 4 << 20
 _STEP_BYTES = 1 << 16
 
+# The one member of what `yarp archive redact` leaves in place of a payload.
+_TOMBSTONE = b'{"yarpRedacted":{'
+_TOMBSTONE_BYTES = 256
+
 COMPLETE = {"complete": "true", "incomplete": "false", "unknown": "unknown"}
 
 
@@ -113,6 +117,11 @@ class Text:
         if self.file >= 0:
             os.close(self.file)
             self.file = -1
+
+
+def is_redacted(text: Text) -> bool:
+    """Whether a tombstone stands where the source's bytes were."""
+    return text.length <= _TOMBSTONE_BYTES and text.read(0, len(_TOMBSTONE)) == _TOMBSTONE
 
 
 def open_text(payloads: Payloads, source: Source, directory: str) -> Text:

@@ -43,10 +43,13 @@ _RESET = (_signal.SIGPIPE, _signal.SIGXFSZ)
 class NotStarted(Exception):
     """The program cannot be started; `status` is what a shell would end with."""
 
-    def __init__(self, program: str, error: OSError) -> None:
-        missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
-        what = "not found" if missing else error.strerror
-        super().__init__(f"{program}: {what}")
+    def __init__(self, program: str, error: OSError | ValueError) -> None:
+        if isinstance(error, OSError):
+            missing = error.errno in (errno.ENOENT, errno.ENOTDIR)
+            what = "not found" if missing else error.strerror
+        else:  # an empty name
+            missing, what = True, "not found"
+        super().__init__(f"{program or repr(program)}: {what}")
         self.status = 127 if missing else 126
 
 
@@ -115,7 +118,7 @@ class Child:
                 setsigdef=_RESET,
                 **({} if self._shared else {"setpgroup": 0}),  # type: ignore[arg-type]
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             for reading in self.pipes:
                 os.close(reading)
             _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
