@@ -92,6 +92,7 @@ def test_the_first_call_compiles_and_the_next_one_reads(plugin_site, cached):
         "title": "Acme",
         "shell_tools": {"sh": "command"},
         "shell": None,
+        "keeps_shell_state": False,
         "withholds": ["nothing"],
         "decode": "yarp_acme:decode",
         "reply": None,

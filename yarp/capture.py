@@ -15,13 +15,14 @@ from yarp import paths, payload
 from yarp.archive.read import Reader
 from yarp.archive.write import Archive
 from yarp.errors import ConfigError, PluginError, ReferenceUnknown, StorageError
-from yarp.reduce.rules.match import select
-from yarp.shell.quoting import is_recovery, quote
-from yarp.shell.words import simple_argv
+from yarp.reduce import plan as plans
+from yarp.shell.quoting import quote
 from yarp.types import CallEnded, CallStarted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from yarp.archive.read import CallRow, Source
     from yarp.archive.write import CallFacts, SessionKey
     from yarp.cache import Compiled
@@ -110,38 +111,32 @@ class Capture:
                 )
             )
         command = text if rewritten is None else rewritten
-        if is_recovery(command):
-            wrapped = None
-            recovery = True
-        else:
-            wrapped = self._wrap(command, session, source_call_id, host["shell"])
-            recovery = False
+        planned = plans.plan(command, self._compiled.rules)
+        wrapped: str | None = None
+        if host["shell"] is not None and self._wraps(planned, command, host):
+            call = (session.agent, session.account, session.source_session_id, source_call_id)
+            wrapped = wrap(
+                command,
+                self._program,
+                host["shell"],
+                call if self.settings.archive_enabled else None,
+            )
         final = command if wrapped is None else wrapped
         return Plan(
             None if final == text else {**tool_input, key: final},
-            recovery=recovery,
+            recovery=planned.recovery,
             requires_streams=wrapped is not None and self.settings.archive_enabled,
         )
 
-    def _wrap(
-        self, command: str, session: SessionKey, source_call_id: str, shell: str | None
-    ) -> str | None:
-        """The same command below `yarp run`, or None when no rule would shorten its output."""
-        if shell is None or not self.settings.pruning_enabled:
-            return None
-        argv = simple_argv(command)
-        if argv is None or select(argv, self._compiled.rules) is None:
-            return None
-        words = [*self._program, "run"]
-        if self.settings.archive_enabled:
-            words += [
-                "--archive-agent", session.agent,
-                "--archive-account", session.account,
-                "--archive-session", session.source_session_id,
-                "--archive-call", source_call_id,
-            ]  # fmt: skip
-        words += ["--shell-program", shell, "--shell", command]
-        return " ".join(map(quote, words))
+    def _wraps(self, planned: plans.Plan, command: str, host: dict[str, Any]) -> bool:
+        """Whether the command shall run below `yarp run`, so that its output can be shortened."""
+        if planned.selection is None or not self.settings.pruning_enabled:
+            return False
+        if host["keeps_shell_state"] and planned.state:
+            return False
+        # Other shells give these texts other meanings.
+        known = os.path.basename(host["shell"]) in plans.SHELLS
+        return known or plans.plain_argv(command) is not None
 
     def begin(
         self, session: SessionKey, call: CallFacts, before: bytes, after: bytes, captured_at_ms: int
@@ -318,16 +313,18 @@ class Capture:
         """
         if not (self.settings.archive_enabled and self.settings.pruning_enabled):
             return None
-        argv = simple_argv(command)
-        selection = None if argv is None else select(argv, self._compiled.rules)
+        planned = plans.plan(command, self._compiled.rules)
+        selection, shape = planned.selection, planned.shape
         if selection is None:
             return None
-        from yarp.reduce.engine import Recovery, Reduction, Status
+        if shape is not None:
+            shape.merged = True
+        from yarp.reduce.engine import Recovery, Reduction
 
         row = self._row(session, source_call_id)
         whole = self._source_output(row)
         source = "result_text" if whole is None else "source_output"
-        reduction = Reduction(selection, self.settings)
+        reduction = Reduction(selection, self.settings, shape=shape)
         if whole is None:
             reduction.feed(0, _utf8(text.removesuffix(ending)))
         else:
@@ -340,7 +337,8 @@ class Capture:
                 os.close(descriptor)
         success = not is_error if exit_code is None else exit_code == 0
         summary = reduction.finish(
-            Status(exit_code, success), Recovery(row.archive_ref, completeness, (source, source))
+            planned.status(exit_code, success=success),
+            Recovery(row.archive_ref, completeness, (source, source)),
         )
         return Shortened(summary.stdout.decode() + ending, source) if summary.changed else None
 
@@ -455,6 +453,27 @@ class Capture:
         finally:
             os.close(descriptor)
         return whole, writer.media_type
+
+
+def wrap(
+    command: str,
+    program: tuple[str, ...],
+    shell: str | None,
+    call: tuple[str, str, str, str] | None,
+) -> str:
+    """The text that runs `command`, unchanged, below `yarp run`.
+
+    `program` starts this `yarp`, `shell` runs the text. `call` is agent, account, session and
+    call of the call that a host begins in the archive.
+    """
+    words = [*program, "run"]
+    if call is not None:
+        for name, value in zip(("agent", "account", "session", "call"), call, strict=True):
+            words += [f"--archive-{name}", value]
+    if shell is not None:
+        words += ["--shell-program", shell]
+    words += ["--shell", command]
+    return " ".join(map(quote, words))
 
 
 def _utf8(text: str) -> bytes:

@@ -88,6 +88,7 @@ def _plain(host: Host) -> dict[str, Any]:
         "title": host.title,
         "shell_tools": host.shell_tools,
         "shell": host.shell,
+        "keeps_shell_state": host.keeps_shell_state,
         "withholds": host.withholds,
     }
     for part in HOST_CALLABLES:

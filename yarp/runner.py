@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from yarp.cache import Compiled
     from yarp.payload import Payload, PayloadWriter
     from yarp.reduce.engine import Reduction, Summary
+    from yarp.reduce.plan import Plan
     from yarp.reduce.rules.match import Selection
     from yarp.spool.behind import Behind
     from yarp.spool.hold import Hold
@@ -74,6 +75,7 @@ class _Run:
         self._compiled: Compiled | None = None
         self._asked = False
         self._selection: Selection | None = None
+        self._plan: Plan | None = None
         self._piped = options.host is not None
         self._record: Record | None = None
         self._writers: tuple[PayloadWriter, ...] = ()
@@ -145,17 +147,22 @@ class _Run:
         if self._asked or compiled is None:
             return self._selection
         self._asked = True
-        argv: list[str] | None = self._options.argv
+        argv, text = self._options.argv, self._options.text
         if not compiled.settings.pruning_enabled or self._options.tty:
             return None
-        if self._options.text is not None:
-            from yarp.shell.words import simple_argv
-
-            argv = simple_argv(self._options.text)
-        if argv is not None:
+        if text is None:
             from yarp.reduce.rules.match import select
 
             self._selection = select(argv, compiled.rules)
+        # A command that starts no shell needs no plan, whose modules would cost it 5 %.
+        if self._selection is None and (text is not None or _has_script(argv)):
+            from yarp.reduce import plan
+
+            if text is None:
+                self._plan = plan.plan_argv(argv, compiled.rules)
+            else:
+                self._plan = plan.plan(text, compiled.rules)
+            self._selection = self._plan.selection
         return self._selection
 
     def _open_spools(self) -> None:
@@ -172,7 +179,8 @@ class _Run:
                 from yarp.reduce.engine import Reduction
                 from yarp.spool.hold import Hold
 
-                self._reduction = Reduction(selection, self._compiled.settings)
+                shape = None if self._plan is None else self._plan.shape
+                self._reduction = Reduction(selection, self._compiled.settings, shape=shape)
                 self._hold = Hold(directory)
         except Exception as error:  # noqa: BLE001 - it is shown as it comes
             self._problem(error)
@@ -266,12 +274,12 @@ class _Run:
         from yarp.reduce.engine import Recovery, Status
 
         completeness = "complete" if receipt.capture == "complete" else "incomplete"
+        status = Status(receipt.status, receipt.status == 0)
+        if self._plan is not None:
+            status = self._plan.status(receipt.status)
         try:
             reference = None if self._record is None else self._record.reference()
-            summary = self._reduction.finish(
-                Status(receipt.status, receipt.status == 0),
-                Recovery(reference, completeness, NAMES),
-            )
+            summary = self._reduction.finish(status, Recovery(reference, completeness, NAMES))
         except Exception as error:  # noqa: BLE001 - exact bytes go out instead
             self._problem(error)
             return None
@@ -330,6 +338,11 @@ class _Outlet:
         if self._gone[_STDOUT]:
             return _READER_GONE
         return _IO_ERROR if status == 0 and any(self._failed) else status
+
+
+def _has_script(argv: list[str]) -> bool:
+    """Whether a command might be a shell with a text of its own: `bash -lc '...'`."""
+    return any(word[:1] == "-" and word[-1] == "c" for word in argv)
 
 
 def _receipt(status: int, signal: int | None, ending: Ending) -> Receipt:

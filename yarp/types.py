@@ -197,6 +197,8 @@ class Host(Value):
     `shell_tools`: the tools that run a shell command, each with the key of its input that
     holds the command text; a plain set of names means the key `command`.
     `shell`: the shell in which the host itself runs a command text; None: it runs none.
+    `keeps_shell_state`: whether a `cd`, `export` or `alias` of one call is still there in the
+    next. A text that changes such state, or relies on it, is never wrapped for such a host.
     `decode(event)`: the start or end that an event tells of, several of them, or None for an
     event that tells of no call. An event it does not know is None, never an exception.
     `reply(event, decision)`: the JSON that the host takes for `decision`; None: say nothing.
@@ -213,6 +215,7 @@ class Host(Value):
         "decode",
         "health",
         "install",
+        "keeps_shell_state",
         "name",
         "reply",
         "shell",
@@ -229,6 +232,7 @@ class Host(Value):
         title: str | None = None,
         shell_tools: Mapping[str, str] | Iterable[str] = (),
         shell: str | None = None,
+        keeps_shell_state: bool = False,
         decode: Callable[[dict[str, object]], Decoded] | None = None,
         reply: Callable[[dict[str, object], Decision], object] | None = None,
         install: Callable[[str, bool, str | None], list[str]] | None = None,
@@ -244,6 +248,7 @@ class Host(Value):
             else dict.fromkeys(shell_tools, "command")
         )
         self.shell = shell
+        self.keeps_shell_state = keeps_shell_state
         self.decode = decode
         self.reply = reply
         self.install = install

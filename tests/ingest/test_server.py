@@ -262,7 +262,7 @@ def test_a_plan_wraps_only_what_a_rule_selects_and_keeps_the_rest_of_the_input(p
         "run --archive-agent acme --archive-account someone --archive-session s1 "
         "--archive-call 'c'\\''1' --shell-program /bin/sh --shell 'pytest tests'"
     )
-    for command in ("echo hello", "cd x && pytest", ""):
+    for command in ("echo hello", "cd x && pytest > log", "n=$(grep -c foo f)", ""):
         left = peer.ok("plan", call=call, input={"command": command})
         assert left.get("input") is None
         assert left["requiresStreams"] is False

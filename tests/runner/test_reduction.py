@@ -59,10 +59,25 @@ def test_a_host_whose_call_is_unknown_gets_the_exact_bytes(yarp, many):
     assert done.stderr.startswith(b"yarp: ")
 
 
-@pytest.mark.parametrize("text", ["ls -l {} && true", "ls -l '{}'", "ls -l {} | cat", "ls -l {} #"])
-def test_a_text_of_more_than_plain_words_stays_exact(yarp, many, text):
+@pytest.mark.parametrize(
+    "text", ["ls -l {} && true", "ls -l '{}'", "ls -l {} | cat", "ls -l {} #", "sh -c 'ls -l {}'"]
+)
+def test_a_text_is_seen_through(yarp, many, text):
+    path, _ = many
+    assert MARKER.search(yarp.run("--shell", text.format(path)).stdout)
+
+
+@pytest.mark.parametrize(
+    "text", ["ls -l {} | sed s/a/a/", 'x=$(ls -l {}); echo "$x"', "ls -l {} > f; sed -n p f"]
+)
+def test_what_something_else_consumes_stays_exact(yarp, many, text, tmp_path):
     path, raw = many
-    assert yarp.run("--shell", text.format(path)).stdout == raw
+    assert yarp.run("--shell", text.format(path), cwd=tmp_path).stdout == raw
+
+
+def test_a_shell_that_is_started_without_a_shell_is_seen_through(yarp, many):
+    path, _ = many
+    assert MARKER.search(yarp.run("--", "bash", "-lc", f"cd / && ls -l {path}").stdout)
 
 
 def test_a_text_of_plain_words_is_reduced(yarp, many):

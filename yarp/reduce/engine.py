@@ -16,6 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from yarp.reduce.plan import Shape
     from yarp.reduce.rules.match import Selection
     from yarp.settings import Settings
 
@@ -48,7 +49,8 @@ class Reduction:
     """Reduces one call's two streams by the selected rule, in memory bounded by the policy.
 
     `candidates` are asked before the rule's own family, in order; the first that does not
-    decline wins. Nothing is loaded for an output that fits its budget.
+    decline wins. `shape` says how the output of a compound text is put together; None: all of it
+    is the one command's. Nothing is loaded for an output that fits its budget.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Reduction:
         selection: "Selection",
         settings: "Settings",
         candidates: "Sequence[FamilyMaker]" = (),
+        shape: "Shape | None" = None,
     ) -> None:
         options = {
             "success_bytes": settings.success_bytes,
@@ -69,6 +72,7 @@ class Reduction:
         self._selection = selection
         self._enabled = settings.pruning_enabled
         self._candidates = candidates
+        self._shape = shape
         self._families: list[Family] | None = None
         self._reason = "declined"
         self._streams = (Stream(options["max_line_bytes"]), Stream(options["max_line_bytes"]))
@@ -113,7 +117,14 @@ class Reduction:
                 families.remove(family)
 
     def _load(self) -> list[Family]:
-        name = self._selection.family
+        if self._shape is None:
+            return self._families_of(self._selection)
+        from yarp.reduce.parts import Parts
+
+        return [Parts(self._shape, self._families_of)]
+
+    def _families_of(self, selection: "Selection") -> list[Family]:
+        name = selection.family
         module = "yarp.reduce.families." + _MODULES.get(name, name)
         families: list[Family] = []
         makers = list(self._candidates)
@@ -124,7 +135,7 @@ class Reduction:
             self._reason = f"no family {name}"
         for make in makers:
             try:
-                families.append(make(self._selection.argv, dict(self._options)))
+                families.append(make(selection.argv, dict(self._options)))
             except Exception as error:  # noqa: BLE001 - as above
                 self._reason = f"a reducer raised {type(error).__name__}"
         return families

@@ -3,7 +3,8 @@
 _BARE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
 # What the shell would act on outside quotes; a text that has one is not understood here.
 _ACTIVE = frozenset("|&;<>()$`#{}*?[]~!\n")
-_RECOVERY = ("search", "read", "grep", "calls")
+# The commands whose answers stay whole.
+RECOVERY = ("search", "read", "grep", "calls")
 
 
 def quote(word: str) -> str:
@@ -80,5 +81,5 @@ def is_recovery(text: str) -> bool:
         words is not None
         and len(words) > 1
         and words[0].rpartition("/")[2] == "yarp"
-        and words[1] in _RECOVERY
+        and words[1] in RECOVERY
     )

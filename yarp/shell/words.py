@@ -21,10 +21,13 @@ def simple_argv(text: str) -> list[str] | None:
     if not _PLAIN.issuperset(text.replace(" ", "").replace("\t", "")):
         return None
     argv = text.split()
+    return argv if is_plain_start(argv) else None
+
+
+def is_plain_start(argv: list[str]) -> bool:
+    """Whether words are a command and its arguments, and no assignment or reserved word."""
     # The grammar takes `%`, `@` and `:` in a command's name for the parts of an expansion.
     if not argv or not _IN_NAMES.isdisjoint(argv[0]) or argv[0] in _RESERVED:
-        return None
+        return False
     # zsh reads a leading `=` as the path of a command.
-    if any(word[0] == "=" for word in argv):
-        return None
-    return argv
+    return not any(word[:1] == "=" for word in argv)

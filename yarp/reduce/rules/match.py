@@ -59,16 +59,8 @@ def matching(argv: list[str], rules: Compiled) -> list[tuple[Compiled, str | Non
 
     A `pass` rule that fits is its own guard. For explaining; `select` wants exactly one.
     """
-    command = list(argv)
-    for _ in range(_LAUNCHERS):
-        if not command:
-            return []
-        name = _program(command[0], rules)
-        inner = _launched(name, command, rules)
-        if inner is None:
-            break
-        command = inner
-    else:
+    name, command = launched(argv, rules)
+    if not command:
         return []
     entry = rules["programs"].get(name)
     if entry is None or "--help" in command:
@@ -87,6 +79,20 @@ def matching(argv: list[str], rules: Compiled) -> list[tuple[Compiled, str | Non
                 guard = rule["id"]
             found.append((rule, guard, command))
     return found
+
+
+def launched(argv: list[str], rules: Compiled) -> tuple[str, list[str]]:
+    """The program that is run at last, and its command without launchers; empty when too deep."""
+    command = list(argv)
+    for _ in range(_LAUNCHERS):
+        if not command:
+            break
+        name = _program(command[0], rules)
+        inner = _launched(name, command, rules)
+        if inner is None:
+            return name, command
+        command = inner
+    return "", []
 
 
 def _program(word: str, rules: Compiled) -> str:
