@@ -14,7 +14,7 @@ LAYERS = [
     {"argv", "paths", "canonical", "payload", "sqlite", "config", "sources", "shell", "cache"},
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "compile"},
-    {"capture", "record", "runner", "ingest", "census"},
+    {"capture", "record", "rescue", "runner", "ingest", "census"},
     {"testing"},
     {"cli"},
     {"__main__"},

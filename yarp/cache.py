@@ -250,16 +250,21 @@ def _rebuild(wanted: Key) -> Compiled:
     return unpack(data, wanted) or Compiled(*marshal.loads(memoryview(data)[16:])[2:])  # noqa: S302 - made above
 
 
+def interpreter() -> list[str]:
+    """The words that start this Python again, with what this process sees and no more."""
+    words = [sys.executable, "-I" if sys.flags.isolated else "-P"]
+    if sys.flags.ignore_environment:
+        words.append("-E")
+    if sys.flags.no_user_site:
+        words.append("-s")
+    return words
+
+
 def _compile_in_child() -> tuple[int, bytes] | None:
     """The exit status and the output of a child that compiles; None if none can be started."""
     if not sys.executable:
         return None
-    arguments = [sys.executable, "-I" if sys.flags.isolated else "-P"]
-    if sys.flags.ignore_environment:
-        arguments.append("-E")
-    if sys.flags.no_user_site:
-        arguments.append("-s")
-    arguments += ["-m", "yarp.compile", "-"]
+    arguments = [*interpreter(), "-m", "yarp.compile", "-"]
     reader, writer = os.pipe()
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

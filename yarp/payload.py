@@ -208,6 +208,10 @@ class PayloadWriter:
                 self._spill = _Spill(self._directory)
             self._spill.feed(self._take())
 
+    def in_memory(self) -> bytes | None:
+        """All that was written, while it is still in memory."""
+        return None if self._spill is not None else b"".join(self._blocks)
+
     def finish(self) -> Payload:
         """The payload of all that was written."""
         data = self._take()

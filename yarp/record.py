@@ -124,6 +124,11 @@ class Record:
             self._reference = row.archive_ref
         return self._reference
 
+    def words(self) -> list[str]:
+        """The archive and the call, as `yarp.rescue` takes them."""
+        key = self._session
+        return [self._path, key.agent, key.account, key.source_session_id, self._call_id]
+
     def finish(self, receipt: Receipt, streams: Streams | None) -> None:
         """Commit what there is to commit, in one transaction."""
         now = _now_ms()

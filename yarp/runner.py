@@ -13,13 +13,13 @@ import sys
 
 from yarp import argv as words
 from yarp import cache, payload
-from yarp.errors import UsageError, YarpError
+from yarp.errors import StorageError, UsageError, YarpError
 from yarp.record import NAMES, Receipt, Record, streams_of
 from yarp.spool.stream import Child, Ending, NotStarted, open_standard_streams, write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from yarp.archive.write import Streams
     from yarp.argv import RunOptions
@@ -36,6 +36,8 @@ _READER_GONE = 141  # 128 + SIGPIPE
 _IO_ERROR = 74
 # From here on a thread keeps the stream: starting one costs more than a small stream does.
 _LARGE_BYTES = 4 << 20
+# What is shown live is copied for the case that we are killed, up to here.
+_COPY_BYTES = 64 << 20
 
 
 def main(argv: list[str]) -> int:
@@ -82,6 +84,7 @@ class _Run:
         self._behind: Behind | None = None
         self._reduction: Reduction | None = None
         self._hold: Hold | None = None
+        self._copy: Hold | None = None
         self._observed = [0, 0]
 
     def status(self) -> int:
@@ -107,12 +110,15 @@ class _Run:
             receipt = Receipt(status, None, "unavailable", "not-started")
             self._conclude(receipt)
         elif self._piped:
+            child.share = self._share
             ending = child.read(self._take)
             status = child.wait()
             self._conclude(_receipt(status, child.signal, ending))
         else:
             status = child.wait()
             self._commit(Receipt(status, child.signal, "disabled", "terminal"), None)
+        if child is not None:
+            child.dismiss()
         if self._record is not None:
             self._tell(self._record.tell_finished)
         for problem in self._problems:
@@ -191,10 +197,12 @@ class _Run:
         """Keep a chunk, and show it unless it may be shortened. False: its reader went away."""
         self._observed[stream] += len(chunk)
         try:
-            if self._writers:
-                self._write(stream, chunk)
             if self._hold is not None:
                 self._hold.keep(stream, chunk)
+            elif self._copy is not None:
+                self._add_to_copy(self._copy, stream, chunk)
+            if self._writers:
+                self._write(stream, chunk)
         except Exception as error:  # noqa: BLE001 - exact bytes from here on
             self._stop_keeping(error)
         if self._hold is None:
@@ -218,12 +226,52 @@ class _Run:
 
             self._behind = Behind(lambda stream, chunk: writers[stream].write(chunk))
 
+    def _share(self) -> tuple[Hold, Sequence[str]] | None:
+        """Where everything is that came, and the program that keeps it should we be killed."""
+        if self._record is None or not self._writers or not sys.executable:
+            return None
+        try:
+            hold = self._hold or self._copy or self._new_copy(self._record.directory)
+            if hold is None:
+                return None
+            hold.share()
+        except (YarpError, OSError):
+            return None  # the command goes on without it
+        return hold, [*cache.interpreter(), "-m", "yarp.rescue", *self._record.words()]
+
+    def _new_copy(self, directory: str) -> Hold | None:
+        """A copy of what was shown so far; None when that is too much."""
+        from yarp.spool.hold import Hold
+
+        copy = Hold(directory)
+        for stream, writer in enumerate(self._writers):
+            shown = writer.in_memory()
+            if shown is None:
+                return None
+            copy.keep(stream, shown)
+        self._copy = copy
+        return copy
+
+    def _add_to_copy(self, copy: Hold, stream: int, chunk: bytes) -> None:
+        try:
+            if sum(self._observed) <= _COPY_BYTES:
+                copy.keep(stream, chunk)
+                return
+        except StorageError:
+            pass  # the streams themselves say what is wrong with the disk
+        copy.give_up()
+        copy.close()
+        self._copy = None
+
     def _stop_keeping(self, error: Exception) -> None:
         """Show what was held back; the call stays `started`."""
         self._problem(error)
         self._writers = ()
         self._record = None
         self._reduction = None
+        for spool in (self._hold, self._copy):
+            if spool is not None:
+                spool.give_up()
         self._show_held()
 
     def _show_held(self) -> None:

@@ -89,3 +89,49 @@ def test_what_was_kept_before_the_disk_was_full_is_still_there(tmp_path):
         [sys.executable, "-c", FULL_DISK, str(tmp_path)], capture_output=True, check=True
     )
     assert done.stdout == b"3\n"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    chunks=st.lists(st.tuples(st.integers(0, 1), st.binary(max_size=30)), max_size=20),
+    shared_after=st.integers(0, 20),
+    lost=st.integers(0, 100),
+)
+def test_who_shares_the_file_reads_all_of_it_up_to_where_it_was_cut(
+    tmp_path_factory, chunks, shared_after, lost
+):
+    hold = Hold(str(tmp_path_factory.getbasetemp()))
+    for number, (stream, chunk) in enumerate(chunks):
+        if number == shared_after:
+            hold.share()
+        hold.keep(stream, chunk)
+    file = hold.share()
+    assert module.state(file) == module.WHOLE
+    size = max(os.fstat(file).st_size - lost, 0)
+    os.ftruncate(file, size)
+    found = [[], []]
+    module.read(file, size, lambda stream, data: found[stream].append(bytes(data)))
+    for stream in (0, 1):
+        whole = b"".join(chunk for number, chunk in chunks if number == stream)
+        assert whole.startswith(b"".join(found[stream]))
+        assert lost or whole == b"".join(found[stream])
+    hold.close()
+
+
+def test_who_shares_the_file_knows_whether_it_may_lack_a_chunk(tmp_path):
+    hold = Hold(str(tmp_path))
+    hold.coming()
+    file = hold.share()
+    assert module.state(file) == module.WHOLE
+    hold.coming()
+    assert module.state(file) not in (None, module.WHOLE)
+    hold.keep(0, b"it")
+    assert module.state(file) == module.WHOLE
+    hold.coming()
+    hold.settled()
+    assert module.state(file) == module.WHOLE
+    hold.give_up()
+    hold.coming()
+    assert module.state(file) is None
+    assert shown(hold) == [(0, b"it")]
+    hold.close()

@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from yarp.spool.guard import Guard
+    from yarp.spool.hold import Hold
+
 # A descendant may hold a pipe after the child is gone. What the child itself wrote is all in
 # the pipe by then, so this much silence ends the reading; and so does this much time, when a
 # descendant goes on writing.
@@ -72,6 +75,9 @@ class Child:
     With `piped`, its stdout and stderr are pipes for `read`; otherwise it has ours. It shares
     our process group when stdin is a terminal, which would stop it on reading from another;
     `from_terminal` signals have reached it there already.
+
+    `share`, where the caller sets it, is asked once the child has lasted: for the spool that
+    takes every chunk of `read`, and the program that keeps it should this process be killed.
     """
 
     __slots__ = (
@@ -83,8 +89,10 @@ class Child:
         "_piped",
         "_reaped",
         "_shared",
+        "_spool",
         "pid",
         "pipes",
+        "share",
         "signal",
     )
 
@@ -94,8 +102,11 @@ class Child:
         # One that has our terminal must be in its foreground, wherever stdin comes from.
         self._shared = os.isatty(0) or (not piped and os.isatty(1))
         self._interrupts = 0
-        self._guard = -1
-        self._guarded = self._shared  # whoever kills our group kills the command
+        self._guard: Guard | None = None
+        # Without pipes, whoever kills our group kills the command, and nothing of it is kept.
+        self._guarded = self._shared and not piped
+        self._spool: Hold | None = None
+        self.share: Callable[[], tuple[Hold, Sequence[str]] | None] | None = None
         self._reaped = False
         self.signal: int | None = None
         self._lock = _thread.allocate_lock()
@@ -163,23 +174,32 @@ class Child:
                     poll.unregister(watch)
                     drain = _Drain()
                     continue
+                if self._spool is not None:
+                    self._spool.coming()
                 chunk = os.read(descriptor, sizes[descriptor])
                 if drain:
                     drain.byte_length += len(chunk)
                 if not chunk:
                     ending.ended[reading[descriptor]] = True
+                    if self._spool is not None:
+                        self._spool.settled()
                 elif take(reading[descriptor], chunk):
                     if len(chunk) == _PIPE_BYTES == sizes[descriptor]:
                         sizes[descriptor] = _enlarge(descriptor)
                     continue
                 poll.unregister(descriptor)
                 os.close(descriptor)
-                del reading[descriptor]
+                self.pipes[reading.pop(descriptor)] = -1
+                if chunk and self._guard is not None:
+                    # It holds the pipe too, and the command must notice that its reader left.
+                    self.dismiss()
+                    self._set_guard()
             if watch < 0 and not drain and self._has_exited():
                 drain = _Drain()
         for descriptor in (*reading, watch):
             if descriptor >= 0:
                 os.close(descriptor)
+        self.pipes = [-1, -1]
         return ending
 
     def wait(self) -> int:
@@ -194,24 +214,32 @@ class Child:
         with self._lock:
             self._reaped = True
             _, status = os.waitpid(self.pid, 0)
-        self._dismiss_guard()
+        if self._guard is not None:
+            self._guard.leave()
         code = os.waitstatus_to_exitcode(status)
         if code < 0:
             self.signal = -code
             return 128 - code
         return code
 
+    def dismiss(self) -> None:
+        """Call the guard off: what `read` gave is safe, or shown."""
+        if self._guard is not None:
+            self._guard.dismiss()
+            self._guard = None
+
     def _set_guard(self) -> None:
-        from yarp.spool import guard
+        from yarp.spool.guard import Guard
 
         self._guarded = True
-        self._guard = guard.start(self.pid)
-
-    def _dismiss_guard(self) -> None:
-        if self._guard >= 0:
-            from yarp.spool import guard
-
-            guard.dismiss(self._guard)
+        shared = self.share() if self.share is not None else None
+        if shared is None:
+            self._guard = Guard(self.pid, (), ())
+            return
+        self._spool, words = shared
+        descriptors = [self._spool.share(), *self.pipes]
+        rescue = [*words, *map(str, descriptors)]
+        self._guard = Guard(self.pid, rescue, [each for each in descriptors if each >= 0])
 
     def _watch(self) -> int:
         """A descriptor that is readable once the child has exited, or -1."""
@@ -250,8 +278,9 @@ class Child:
             if gone and told and deadline is None:
                 deadline = time.monotonic() + _GRACE_MS / 1000
             if deadline is not None and time.monotonic() >= deadline:
-                self._dismiss_guard()
-                os._exit(128 + told)
+                if self._guard is not None:
+                    self._guard.leave()
+                os._exit(128 + told)  # what is neither shown nor committed is the guard's
 
     def _send(self, number: int, *, from_terminal: bool) -> None:
         self._interrupts += number == _signal.SIGINT

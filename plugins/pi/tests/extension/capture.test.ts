@@ -223,13 +223,46 @@ test("a request to the model waits for the end of a wrapped call and gets what w
     assert.deepEqual(given[1].content, [text("all of it\nand this\n")]);
   }));
 
-test("a wrapped command that Pi killed has no streams to put back, said once", () =>
+const ending = "Command timed out after 2 seconds";
+const timedOut = { input: { command: "pytest" }, result: { content: [text(ending)] }, isError: true };
+
+test("a wrapped command that Pi killed is shown with what it had printed, and finished", () =>
+  in_({ ...wrapped, restore: [{ fail: 1 }, { fail: 1 }, raw] }, async (pi, peer) => {
+    const seen = await pi.call(timedOut);
+    assert.deepEqual(seen.content, [text(`all of it\nand this\n\n\n${ending}`)]);
+    assert.equal(peer.asked("restore").length, 3);
+    assert.deepEqual(peer.asked("result_before")[0]!["result"].content, [text(ending)]);
+    assert.deepEqual(peer.asked("update_final_result")[0]!["result"].content, seen.content);
+    assert.deepEqual(pi.said, []);
+  }));
+
+test("what a killed command had printed is capped when it is long, its source incomplete", () =>
+  in_({ ...wrapped, restore: [{ stdout: long, stderr: "" }], cap: [{ ok: { changed: true, content: "capped" } }] }, async (pi, peer) => {
+    assert.deepEqual((await pi.call(timedOut)).content, [text("capped")]);
+    const [asked] = peer.asked("cap");
+    assert.equal(asked!["text"], `${long}\n\n${ending}`);
+    assert.deepEqual([asked!["source"], asked!["sourceCompleteness"], asked!["ending"]], ["stdout", "incomplete", ending]);
+  }));
+
+test("too much of a killed command to be shown is pointed to", () =>
+  in_({ ...wrapped, restore: [{ stdout: "x".repeat(5 << 20), stderr: "" }] }, async (pi) => {
+    const seen = await pi.call(timedOut);
+    assert.match(seen.content[0]!.text!, /^\[yarp: [^\n]* yarp read yr_0+ --tail 200\]\n\nCommand timed out/);
+  }));
+
+test("a killed command that nobody kept stays as Pi shows it, said once", () =>
   in_({ ...wrapped, stage_result: [{ refuse: "lacks streams" }] }, async (pi, peer) => {
-    const content = [text("Command timed out after 2 seconds")];
-    const seen = await pi.call({ input: { command: "pytest" }, result: { content }, isError: true });
-    assert.deepEqual(seen.content, content);
+    const seen = await pi.call(timedOut);
+    assert.deepEqual(seen.content, [text(ending)]);
     assert.match(pi.said.join("|"), /^[^|]*stays incomplete: lacks streams$/);
-    assert.ok(!peer.operations().includes("restore"));
+    assert.ok(peer.asked("restore").length > 1);
+  }));
+
+test("a wrapped command that somebody else killed is shown with what it had printed", () =>
+  in_({ ...wrapped, restore: [{ fail: 1 }, raw], stage_result: [{ refuse: "lacks streams" }] }, async (pi) => {
+    const result = { content: [text("Command exited with code 137")] };
+    const seen = await pi.call({ ...timedOut, result });
+    assert.deepEqual(seen.content, [text("all of it\nand this\n\n\nCommand exited with code 137")]);
   }));
 
 test("a restore that fails leaves the summary", () =>

@@ -42,9 +42,10 @@ function serve(request) {
 }
 
 if (verb === "restore") {
+  const behaviours = script.restore ?? [];
+  const streams = behaviours[Math.min(asked("restore"), behaviours.length - 1)];
   appendFileSync(log, JSON.stringify({ operation: "restore", words }) + "\n");
-  const streams = script.restore?.[0];
-  if (!streams) process.exit(74);
+  if (!streams || streams.fail) process.exit(74);
   process.stdout.write(streams.stdout);
   process.stderr.write(streams.stderr);
 } else {

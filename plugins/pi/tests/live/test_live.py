@@ -374,38 +374,76 @@ def test_a_killed_writer_is_replaced_and_no_call_is_lost(prefix, place):
     place.yarp("archive", "verify")
 
 
-def test_a_command_that_pi_kills_is_told_apart_and_leaves_nothing_behind(prefix, place):
+def suite_that_hangs(place):
+    """A command that a rule selects: 300 tests pass, the next one hangs; its unique name."""
     name = f"test_hangs_{uuid.uuid4().hex}"
     (place.project / f"{name}.py").write_text(
-        "import time, unittest\nclass T(unittest.TestCase):\n    def test(self): time.sleep(600)\n"
+        TESTS.replace("217 if", "118 if")
+        + "def hang(self):\n    import time; time.sleep(600)\nTestRows.test_z_hangs = hang\n"
     )
-    hang = f"python3 -m unittest -v {name}"
+    return name
+
+
+def is_gone(name):
+    for _ in range(100):
+        listed = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True)
+        if name not in listed.stdout:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def shows_the_partial_output(place, call, shown):
+    assert "test_z_hangs" in shown
+    assert call["archive_ref"] in shown
+    assert len(shown) < 6000
+    assert snapshots(call) >= INPUTS | RESULTS | STREAMS
+    assert (call["status"], call["is_error"], call["requires_streams"]) == ("finished", 1, 1)
+    tests = place.yarp("read", call["archive_ref"], "stderr", "290:301").decode()
+    assert "test_row_299" in tests
+    assert "test_z_hangs" in tests
+    return True
+
+
+def test_a_command_that_pi_kills_is_shown_with_what_it_had_printed(prefix, place):
+    name = suite_that_hangs(place)
     turns = [
         [("bash", {"command": "echo before; sleep 600", "timeout": 1})],
-        [("bash", {"command": hang, "timeout": 2})],
+        [("bash", {"command": f"python3 -m unittest -v {name}", "timeout": 3})],
     ]
     model = place.model({"TIME": turns})
     with Pi(prefix, place.home, place.project) as pi:
         pi.prompt("TIME is up")
         said = pi.said()
     model.close()
+    assert said == []
     shown = model.results()
-    assert shown["call_TIME_0_0"] == "before\n\n\nCommand timed out after 1 seconds"
-    assert shown["call_TIME_1_0"].endswith("Command timed out after 2 seconds")
     calls = {call_id: call for (_, call_id), call in place.calls().items()}
+    assert shown["call_TIME_0_0"] == "before\n\n\nCommand timed out after 1 seconds"
     assert calls["call_TIME_0_0"]["status"] == "finished"
-    assert (calls["call_TIME_1_0"]["status"], calls["call_TIME_1_0"]["requires_streams"]) == (
-        "started",
-        1,
-    )
-    assert len(said) == 1
-    assert "stays incomplete" in said[0]
-    for _ in range(100):
-        listed = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True)
-        if hang not in listed.stdout:
-            break
-        time.sleep(0.1)
-    assert hang not in listed.stdout
+    assert shown["call_TIME_1_0"].endswith("Command timed out after 3 seconds")
+    assert shows_the_partial_output(place, calls["call_TIME_1_0"], shown["call_TIME_1_0"])
+    assert is_gone(name)
+    place.yarp("archive", "verify")
+
+
+def test_an_aborted_command_keeps_what_it_had_printed(prefix, place):
+    name = suite_that_hangs(place)
+    model = place.model({"ABORT": [[("bash", {"command": f"python3 -m unittest -v {name}"})]]})
+    with Pi(prefix, place.home, place.project) as pi:
+        pi.command("prompt", message="ABORT me")
+        pi.until("tool_execution_start")
+        time.sleep(3)
+        pi.command("abort")
+        while pi.command("get_state")["isStreaming"]:
+            time.sleep(0.1)
+        (ended,) = (event for event in pi.seen if event["type"] == "tool_execution_end")
+    model.close()
+    (call,) = place.calls().values()
+    (block,) = ended["result"]["content"]
+    assert block["text"].endswith("Command aborted")
+    assert shows_the_partial_output(place, call, block["text"])
+    assert is_gone(name)
     place.yarp("archive", "verify")
 
 

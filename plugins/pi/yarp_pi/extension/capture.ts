@@ -8,13 +8,16 @@ import { userInfo } from "node:os";
 
 import { IngestClient, Late, Off, Refused, reasonOf, type Session } from "./client.ts";
 import type { Context, ContextEvent, Message, MessageEnd, Pi, ToolCall, ToolExecutionEnd, ToolExecutionStart, ToolResult } from "./pi.ts";
-import { completenessOf, exitCode, fullOutputPath, isText, resultOf, statusNote, textOf, wasKilled, withText } from "./result.ts";
+import { completenessOf, exitCode, exitedWith, fullOutputPath, isText, resultOf, statusNote, textOf, wasKilled, withText } from "./result.ts";
 
 const SHELL_TOOL = "bash";
 const DECISION_MS = 2_000;
 const RESTORE_MS = 10_000;
 const FINAL_MS = 20_000;
 const RESTORE_BYTES = 4 * 1024 * 1024;
+/** A killed command's output is committed by a process that outlives it: this long, asked so often. */
+const RESCUE_MS = 3_000;
+const RESCUE_STEP_MS = 100;
 
 /**
  * Who captures a session: a host can hold this extension twice (user and project scope), and a
@@ -36,6 +39,8 @@ interface Life {
   recovery: boolean;
   /** Runs below `yarp run`, which keeps both streams. */
   wrapped: boolean;
+  /** The archive's own name for the call, once it is begun. */
+  archiveRef: string;
   stage: "pending" | "begun" | "staged" | "lost";
   /** What Pi itself said about the end of a wrapped command. */
   note: string;
@@ -139,7 +144,12 @@ export class Capture {
     life.note = statusNote(textOf(event.content));
     try {
       await this.resultBefore(open, life, event, context);
-      const content = life.recovery || life.nested ? undefined : await this.shorten(open, life, event, context);
+      // Pi ended `yarp run` together with its command: it has printed nothing of what it held.
+      const killed = life.wrapped && wasKilled(life.note);
+      const partial = killed ? await this.rescued(open, life) : undefined;
+      const whole = partial === undefined ? event : { ...event, content: withText(event.content, partial) };
+      const shorter = life.recovery || life.nested ? undefined : await this.shorten(open, life, whole, context);
+      const content = shorter ?? (whole === event ? undefined : whole.content);
       const result = content ? { ...event, content, structuredContent: undefined } : event;
       await open.client.request("stage_result", {
         sourceCallId: life.id,
@@ -152,14 +162,15 @@ export class Capture {
       return content && { content };
     } catch (error) {
       if (life.wrapped && wasKilled(life.note)) {
-        // Pi ended `yarp run` together with its command: there are no streams to put back.
+        // It had not lasted long enough to be guarded: there are no streams to put back.
         this.say(context, `a killed command's output was not archived; its call stays incomplete: ${reasonOf(error)}`);
         return undefined;
       }
       if (error instanceof Off) this.sayOff(context, error);
       else this.say(context, `a result could not be archived: ${reasonOf(error)}`);
       if (!life.wrapped) return undefined;
-      const raw = await this.restore(open, life, context);
+      // 137: somebody else, such as a system short of memory, may have killed `yarp run`.
+      const raw = await (exitedWith(life.note) === 137 ? this.rescued(open, life) : this.restore(open, life, context));
       return raw === undefined ? undefined : { content: withText(event.content, raw) };
     }
   }
@@ -219,6 +230,7 @@ export class Capture {
       nested: parentToolCallId !== undefined,
       recovery: false,
       wrapped: false,
+      archiveRef: "",
       stage: "pending",
       note: "",
     };
@@ -251,7 +263,7 @@ export class Capture {
 
   private async begin(open: Open, life: Life, before: unknown, after: unknown, context: Context): Promise<void> {
     const { model } = context;
-    await open.client.request("begin_call", {
+    const begun = await open.client.request("begin_call", {
       call: {
         sourceCallId: life.id,
         toolName: life.toolName,
@@ -265,6 +277,7 @@ export class Capture {
       inputAfter: after ?? null,
       capturedAtMs: Date.now(),
     });
+    life.archiveRef = String(begun["archiveRef"]);
     life.stage = "begun";
   }
 
@@ -284,7 +297,8 @@ export class Capture {
   /** The shorter content, or undefined for the result as it is. */
   private async shorten(open: Open, life: Life, event: ToolResult, context: Context): Promise<ToolResult["content"] | undefined> {
     const whole = textOf(event.content);
-    const sourceCompleteness = completenessOf(event);
+    const killed = wasKilled(life.note);
+    const sourceCompleteness = killed ? "incomplete" : completenessOf(event);
     const ending = life.note;
     let content: ToolResult["content"] | undefined;
     let source: string | undefined;
@@ -308,7 +322,7 @@ export class Capture {
         const summarised = source !== undefined;
         if (life.wrapped) source = "stdout";
         const exact = source === "stdout" || source === "source_output";
-        const fields = { text: visible, source, ending, sourceCompleteness: exact ? "complete" : sourceCompleteness };
+        const fields = { text: visible, source, ending, sourceCompleteness: exact && !killed ? "complete" : sourceCompleteness };
         const capped = await open.client.request("cap", { sourceCallId: life.id, ...fields }, DECISION_MS);
         if (capped["changed"] === true) {
           // A wrapped call's own streams come first; its visible text is a second way back.
@@ -344,17 +358,42 @@ export class Capture {
     return undefined;
   }
 
+  /** The exact streams of a wrapped call, or undefined, and then that is said. */
+  private async restore(open: Open, life: Life, context: Context): Promise<string | undefined> {
+    try {
+      return await this.exact(open, life);
+    } catch (error) {
+      this.say(context, `the exact output of a command could not be put back: ${reasonOf(error).split("\n")[0]}`);
+      return undefined;
+    }
+  }
+
+  /** What a killed command had printed; undefined when nobody commits it in time. */
+  private async rescued(open: Open, life: Life): Promise<string | undefined> {
+    const deadline = Date.now() + RESCUE_MS;
+    while (Date.now() < deadline) {
+      try {
+        return await this.exact(open, life);
+      } catch (error) {
+        if ((error as { code?: unknown }).code === "ERR_CHILD_PROCESS_STDIO_MAXBUFFER") {
+          return withNote(`[yarp: its output until then is archived: yarp read ${life.archiveRef} --tail 200]`, life.note);
+        }
+        await new Promise((resolve) => setTimeout(resolve, RESCUE_STEP_MS));
+      }
+    }
+    return undefined;
+  }
+
   /** The exact streams of a wrapped call, stdout first, with what Pi said about its end. */
-  private restore(open: Open, life: Life, context: Context): Promise<string | undefined> {
+  private exact(open: Open, life: Life): Promise<string> {
     const { agent, account, sourceSessionId } = open.session;
     const [command = "", ...words] = this.program;
     const ids = ["--archive-agent", agent, "--archive-account", account, "--archive-session", sourceSessionId, "--archive-call", life.id];
     const options = { cwd: "/", encoding: "utf8", timeout: RESTORE_MS, maxBuffer: RESTORE_BYTES } as const;
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       execFile(command, [...words, "archive", "restore", ...ids], options, (error, stdout, stderr) => {
-        if (error) this.say(context, `the exact output of a command could not be put back: ${error.message.split("\n")[0]}`);
-        const gap = life.note && !life.note.startsWith("\n") ? "\n\n" : "";
-        resolve(error ? undefined : stdout + stderr + gap + life.note);
+        if (error) reject(error);
+        else resolve(withNote(stdout + stderr, life.note));
       });
     });
   }
@@ -399,6 +438,11 @@ function final(): Final {
     settle(value);
   };
   return { raw, resolve };
+}
+
+/** `text` with Pi's own ending, apart from it as Pi writes it. */
+function withNote(text: string, note: string): string {
+  return text + (text && note && !note.startsWith("\n") ? "\n\n" : "") + note;
 }
 
 function withRaw(message: Message, raw: string): Message {

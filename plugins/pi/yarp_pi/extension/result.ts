@@ -46,13 +46,23 @@ export function completenessOf(event: ToolResult): Completeness {
   return shown === false || structured === false ? "complete" : "unknown";
 }
 
+const NOTE =
+  /(?:^|\n\n)Command (?:exited with code \d+|timed out after [\d.]+ seconds(?:\. The shell exited with code [^\n]*)?|aborted|terminated without an exit code)$/;
+
 /** What Pi itself appended about the end of a command; "" if nothing. */
 export function statusNote(text: string): string {
-  return /(?:^|\n\n)Command (?:exited with code \d+|timed out after [\d.]+ seconds|aborted)$/.exec(text)?.[0] ?? "";
+  return NOTE.exec(text)?.[0] ?? "";
 }
 
+/** The status in such a note. */
+export function exitedWith(note: string): number | undefined {
+  const [, code] = /with code (\d+)$/.exec(note) ?? [];
+  return code === undefined ? undefined : Number(code);
+}
+
+/** Whether the command, and `yarp run` with it, was ended from outside. */
 export function wasKilled(note: string): boolean {
-  return /timed out|aborted/.test(note);
+  return /timed out|aborted|terminated/.test(note);
 }
 
 function field(value: unknown, name: string): unknown {
