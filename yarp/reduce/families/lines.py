@@ -156,7 +156,7 @@ def wanted(window: bytes, parser: Parser, only: Wake | None = None) -> Iterator[
     data = b"\n" + window
     position = 0  # always at the newline before a line
     end = len(data) - 1 if data.endswith(b"\n") else len(data)
-    ahead: dict[bytes, int] = {}
+    ahead: dict[bytes | Wake, int] = {}
     while position < end:
         wake = only or parser.wake()
         if wake is not None:
@@ -170,13 +170,13 @@ def wanted(window: bytes, parser: Parser, only: Wake | None = None) -> Iterator[
         position = stop
 
 
-def _next(wake: Wake, data: bytes, position: int, end: int, ahead: dict[bytes, int]) -> int:
+def _next(wake: Wake, data: bytes, position: int, end: int, ahead: dict[bytes | Wake, int]) -> int:
     """The newline before the next line that wakes, from `position` on; `end` when there is none."""
-    best = end
-    if wake.starts:
-        found = wake.start().search(data, position)
-        if found:
-            best = found.start()
+    # What was found ahead is not searched again before it is reached.
+    best = ahead.get(wake, -1)
+    if best < position:
+        found = wake.start().search(data, position) if wake.starts else None
+        ahead[wake] = best = min(end, found.start()) if found else end
     for needle in wake.inside:
         at = ahead.get(needle, -1)
         if at < position:

@@ -58,7 +58,7 @@ _FRAME = re.compile(
 # What continues a stack trace; the last three end their own paragraph.
 _GOES_ON = re.compile(
     rb"\s+\S|Caused by: |\.\.\. [0-9]+ more|During handling of|The above exception"
-    rb"|goroutine [0-9]+ |[\w./*()]+\(.*\)$|created by |Traceback \("
+    rb"|goroutine [0-9]+ |(?=.*\)$)[\w./*()]+\(|created by |Traceback \("
 )
 _WORD = re.compile(rb"[A-Za-z]{4,}")
 _TRACE_LINES = 200

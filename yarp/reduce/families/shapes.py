@@ -20,8 +20,10 @@ _VARYING = re.compile(
     rb"|(?<![0-9A-Za-z])(?:0x[0-9a-fA-F]+|(?=[a-f]*[0-9])[0-9a-f]{6,}(?![0-9A-Za-z]))"
     rb"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]+|[0-9]+(?:[.,:/][0-9]+)*"
 )
+# Anchored where a word starts: a long word without a slash or a number is looked at once.
 _VALUES = re.compile(
-    rb"'[^']*'|\"[^\"]*\"|(?<=[=:])[^\s,;=:]+|\S*[/@\\]\S*|[A-Za-z_.-]*#[A-Za-z_.#-]*"
+    rb"'[^']*'|\"[^\"]*\"|(?<=[=:])[^\s,;=:]+|(?<!\S)[^\s/@\\]*+[/@\\]\S*+"
+    rb"|(?<![A-Za-z_.-])[A-Za-z_.-]*+#[A-Za-z_.#-]*+"
 )
 
 

@@ -4,17 +4,28 @@ Whatever these programs say in another language is kept: lines are known by thei
 one exists, and a line that is not known to be noise stays.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.lines import Windows
 from yarp.reduce.families.names import counted, factor
 
 _KEPT = 300
 # Bytes of names that are kept; beyond that they are counted.
 _NAME_BYTES = 1 << 20
 _KINDS = 64
+# Every line of this much at a stream's start and end is read; between them, only trouble.
+_READ_BYTES = 512 * 1024
+_LAST_BYTES = 16 * 1024
+_TROUBLES_READ = 2_000
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Family(base.Family):
@@ -107,10 +118,60 @@ class _Lines(_Reader):
 
     noise: re.Pattern[bytes] | None = None
     outcome: re.Pattern[bytes] | None = None
+    # Lines that a subclass counts wherever they stand; they are no trouble.
+    counted: tuple[bytes, ...] = ()
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         super().__init__(argv)
         self._streams = (_Kept(), _Kept())
+        self._windows = (
+            Windows(lambda window: self._window(0, window)),
+            Windows(lambda window: self._window(1, window)),
+        )
+        self._read = [0, 0]
+        self._partial = False
+        self._trouble: Any = None
+        self._troubles = 0
+
+    def feed(self, stream: int, block: bytes) -> None:
+        self._windows[stream].feed(block)
+
+    def _window(self, stream: int, window: bytes) -> None:
+        if self._read[stream] < _READ_BYTES:
+            self._read[stream] += len(window)
+            super().feed(stream, window)
+        else:
+            self._partial = True
+            self.skim(stream, window)
+
+    def skim(self, stream: int, window: bytes) -> None:
+        """Take lines of which only trouble and outcomes matter any more."""
+        pattern = self._trouble
+        if pattern is None:
+            pattern = self._trouble = _search(
+                [each.pattern for each in (_ERROR, self.outcome) if each is not None]
+            )
+        end = -1
+        while self._troubles < _TROUBLES_READ:
+            found = pattern.search(window, end + 1)
+            if not found:
+                return
+            self._troubles += 1
+            start = window.rfind(b"\n", 0, found.start()) + 1
+            end = window.find(b"\n", found.start())
+            end = len(window) if end < 0 else end
+            line = window[start:end]
+            if line.strip() and not line.startswith(self.counted):
+                self.line(stream, line)
+
+    def _rest(self, stream: int) -> None:
+        rest = self._windows[stream].rest()
+        last = 0
+        if self._read[stream] >= _READ_BYTES:
+            last = rest.rfind(b"\n", 0, max(0, len(rest) - _LAST_BYTES)) + 1
+        if last:
+            self._window(stream, rest[:last])
+        super().feed(stream, rest[last:])
 
     def line(self, stream: int, line: bytes) -> None:
         if self.noise is not None and self.noise.match(line) and not _ERROR.search(line):
@@ -121,10 +182,12 @@ class _Lines(_Reader):
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         pieces: list[Piece] = []
         for stream, kept in enumerate(self._streams):
+            self._rest(stream)
             lines = kept.all()
             for at, (line, times, more) in enumerate(lines):
-                text = b"%b (%d times)" % (line, times) if times > 1 else line
-                text = b"%b (and %d more like this)" % (text, more) if more else text
+                least = b"at least " * self._partial
+                text = b"%b (%b%d times)" % (line, least, times) if times > 1 else line
+                text = b"%b (and %b%d more like this)" % (text, least, more) if more else text
                 worth = self._worth(line, len(lines) - at, failed)
                 pieces.append(Piece(text, worth, stream, times + more, _terms(line)))
         return pieces
@@ -139,6 +202,20 @@ class _Lines(_Reader):
         if _WARNING.search(line):
             return 2
         return 4 if failed else 6
+
+
+def _search(patterns: list[bytes]) -> Any:
+    """One search for any of these in whole windows, linear whatever stands there."""
+    import re2
+
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile(b"(?m)" + b"|".join(b"(?:%b)" % each for each in patterns), options)
+
+
+def _beginning(window: bytes, starts: tuple[bytes, ...]) -> list[int]:
+    """How many lines of a window begin with each of these."""
+    return [window.count(b"\n" + start) + window.startswith(start) for start in starts]
 
 
 def _terms(text: bytes) -> tuple[str, ...]:
@@ -161,6 +238,7 @@ class _Pip(_Lines):
         rb"|\xe2\x94\x81|[-\\|/ ]++$|\[notice\])"
     )
     outcome = re.compile(rb"^(?:Successfully |Would install |ERROR: )")
+    counted = (b"Requirement already satisfied: ", b"Collecting ")
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         super().__init__(argv)
@@ -177,6 +255,12 @@ class _Pip(_Lines):
         elif line.startswith(b"Collecting "):
             self._collected += 1
         super().line(stream, line)
+
+    def skim(self, stream: int, window: bytes) -> None:
+        satisfied, collected = _beginning(window, self.counted)
+        self._satisfied += satisfied
+        self._collected += collected
+        super().skim(stream, window)
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         pieces = super().pieces(failed=failed) or []
@@ -211,6 +295,7 @@ class _Npm(_Lines):
         rb"^(?:added|removed|changed|up to date|audited)\b|\bvulnerabilit"
         rb"|^npm (?:error|ERR!) (?:code|\d{3}|missing|notarget)"
     )
+    counted = (b"npm warn deprecated ", b"npm WARN deprecated ")
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         super().__init__(argv)
@@ -225,6 +310,10 @@ class _Npm(_Lines):
         self._deprecations += 1
         if len(self._deprecated) < _KEPT:
             self._deprecated[found[1].rstrip(b":")] = None
+
+    def skim(self, stream: int, window: bytes) -> None:
+        self._deprecations += sum(_beginning(window, self.counted))
+        super().skim(stream, window)
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         pieces = super().pieces(failed=failed) or []
@@ -359,7 +448,7 @@ class _GitBranch(_Reader):
 _NOTABLE = re.compile(
     rb"(?i) revert\b|\bCVE-|\bbreaking\b|\w!: |\bsecurity\b|\bhotfix\b| release\b"
 )
-_AUTHOR = re.compile(rb"\nAuthor: +([^\n<]*[^\n< ])")
+_AUTHOR = re.compile(rb"\nAuthor: ++([^\n<]*[^\n< ])")
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
