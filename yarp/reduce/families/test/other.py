@@ -7,7 +7,7 @@ what stands below those.
 from __future__ import annotations
 
 from yarp.reduce.families.lines import Wake
-from yarp.reduce.families.test.report import CAPTURED, CAUSE, DEPTH, MORE, Failure, Runner
+from yarp.reduce.families.test.report import CAPTURED, CAUSE, DEPTH, MORE, RULE, Failure, Runner
 from yarp.reduce.families.test.words import looks_wrong, traceback_grades
 
 TYPE_CHECKING = False
@@ -212,7 +212,7 @@ def grades(lines: list[bytes]) -> list[int]:
                 b"failureType",
             )
         ):
-            out[at] = DEPTH
+            out[at] = RULE
         elif looks_wrong(line) or start.startswith(
             (b"+", b"-", b"expected", b"actual", b"location:", b"error:")
         ):

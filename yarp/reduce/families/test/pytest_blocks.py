@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yarp.reduce.families.test.report import CAPTURED, CAUSE, CONTEXT, DEPTH, FRAME, MORE
+from yarp.reduce.families.test.report import CAPTURED, CAUSE, DEPTH, FRAME, MORE, RULE, SOURCE
 from yarp.reduce.families.test.words import looks_wrong, traceback_grades
 
 
@@ -21,7 +21,7 @@ def grades(lines: list[bytes]) -> list[int]:
         line.startswith((b"E ", b">")) for line in lines
     ):
         return traceback_grades(lines)
-    out = [CONTEXT] * len(lines)
+    out = [SOURCE] * len(lines)
     captured = False
     # Exceptions that were raised while another was handled stand one below the other.
     last = sum(
@@ -44,7 +44,7 @@ def grades(lines: list[bytes]) -> list[int]:
         elif line[:1] == b">":
             out[at] = FRAME
             for before in (at - 1, at - 2):
-                if before >= 0 and out[before] == CONTEXT and lines[before].startswith(b" "):
+                if before >= 0 and out[before] == SOURCE and lines[before].startswith(b" "):
                     out[before] = CAPTURED
         elif is_place(line):
             places.append(at)
@@ -52,11 +52,11 @@ def grades(lines: list[bytes]) -> list[int]:
         elif line.startswith(b"[XPASS"):
             out[at] = CAUSE
         elif not line.strip(b" ^~_") or line.startswith((b"[gw", b"Hint: ", b"Traceback:")):
-            out[at] = DEPTH
+            out[at] = RULE
     _grade_titles(lines, out)
     _grade_places(lines, places, out)
     if CAUSE not in out:
-        out = [CAUSE if grade in (CONTEXT, FRAME) else grade for grade in out]
+        out = [CAUSE if grade in (SOURCE, FRAME) else grade for grade in out]
     return out
 
 
@@ -84,7 +84,7 @@ def _grade_places(lines: list[bytes], places: list[int], out: list[int]) -> None
         said.add(lines[at])
         if (again or at not in own) and at + 1 < len(lines):
             out[at] = DEPTH
-            if out[at + 1] == CONTEXT:
+            if out[at + 1] == SOURCE:
                 out[at + 1] = DEPTH
 
 

@@ -23,19 +23,24 @@ NOTES_KEPT = 60
 CAUSE_BYTES = 640
 LEAST_CAUSE_BYTES = 240
 TITLE_BYTES = 400
+_LEAST_BRIEF_BYTES = 40
 
 # What a line of a failure is, as parsers grade it; also its worth. Of DEPTH (frames of libraries,
-# rules, blank lines) nothing is ever shown: the way back leads to it.
-CAUSE, FRAME, MORE, CAPTURED, CONTEXT, DEPTH = 2, 3, 4, 5, 6, 9
+# rules, blank lines) nothing is ever shown: the way back leads to it. What failures are compared
+# by is all but SOURCE (the test's own code and arguments) and RULE (decoration, times).
+CAUSE, FRAME, MORE, CAPTURED, CONTEXT, SOURCE, DEPTH, RULE = 2, 3, 4, 5, 6, 7, 9, 10
+# The engine's note in a line that it cut: what is missing there is not known here.
+_CUT = b"-byte line ...] "
 
 
 class Excerpt:
     """The first and the last lines of something long, in bounded memory."""
 
-    __slots__ = ("_size", "_tail", "_tail_size", "lines")
+    __slots__ = ("_size", "_tail", "_tail_size", "lines", "lost")
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
+        self.lost = 0  # a hash of all lines that were let go of
         self._size = 0
         self._tail: list[bytes] = []
         self._tail_size = 0
@@ -49,7 +54,9 @@ class Excerpt:
         self._tail.append(line)
         self._tail_size += len(line) + 1
         while self._tail_size > BLOCK_TAIL_BYTES and len(self._tail) > 1:
-            self._tail_size -= len(self._tail.pop(0)) + 1
+            line = self._tail.pop(0)
+            self._tail_size -= len(line) + 1
+            self.lost = hash((self.lost, line))
 
     def text(self) -> list[bytes]:
         """The lines kept."""
@@ -60,10 +67,11 @@ class Failure(Excerpt):
     """One failing test, suite or target: its title as printed, and the lines said about it.
 
     `brief` is the tool's own one-line cause, used where the lines themselves find no room;
-    `word` is what a search for all failures of the run would look for.
+    `word` is what a search for all failures of the run would look for, `label` what another
+    failure calls this one; `loose` says that a test may have printed it.
     """
 
-    __slots__ = ("brief", "grade", "name", "title", "word")
+    __slots__ = ("brief", "grade", "label", "loose", "name", "title", "word")
 
     def __init__(
         self,
@@ -78,6 +86,8 @@ class Failure(Excerpt):
         self.grade = grade
         self.word = word
         self.brief = b""
+        self.label = b""
+        self.loose = False
 
 
 class Report:
@@ -176,40 +186,48 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
     # Each failure's cause has a fair share before another's may be long.
     share = budget_bytes * 6 // 10 // max(1, len(failures))
     cause_bytes = max(LEAST_CAUSE_BYTES, min(CAUSE_BYTES, share))
-    told = [_Told(stream, failure, cause_bytes) for stream, failure in failures]
-    groups: dict[tuple[bytes, ...], list[_Told]] = {}
+    title_bytes = max(LEAST_CAUSE_BYTES // 2, min(TITLE_BYTES, share))
+    told = [_Told(stream, failure, cause_bytes, title_bytes) for stream, failure in failures]
+    groups: dict[tuple[object, ...], list[_Told]] = {}
     for one in told:
-        if one.cause:
-            group = groups.setdefault(one.cause, [])
+        if one.whole:
+            group = groups.setdefault(one.whole, [])
             one.again = any(one.title == other.title for other in group[:4])
             if not one.again:
                 group.append(one)
     # A compiler says the same of the library and of its tests: once is enough.
     told = [one for one in told if not one.again]
+    labels: dict[bytes, int] = {}
+    for one in told:
+        labels[one.label] = labels.get(one.label, 0) + 1
     names = sum(len(one.title) + 1 for one in told)
-    crowded = names > budget_bytes * 6 // 10
+    # What is said after a name may never cost another name.
+    spare = (budget_bytes - names) // max(1, len(told))
+    crowded = names > budget_bytes - CAUSE_BYTES
     # Too many to name: one of each cause, some names, and the marker's search for the others.
     name_budget = budget_bytes * 45 // 100 if crowded else names
     cause_budget = budget_bytes - name_budget
-    previous: tuple[bytes, ...] = ()
     out: list[Piece] = []
     for one in told:
-        group = groups.get(one.cause, [one])
+        group = groups.get(one.whole, [one])
         first = group[0] is one
-        if not first:
-            near = previous == one.cause
-            one.title += (
-                b" (same error)"
-                if near
-                else b" (same error as " + _short(group[0].failure.name) + b")"
-            )
-        elif crowded and len(group) > 2:
-            one.title += b" (and %d more with the same error)" % (len(group) - 1)
-        previous = one.cause
         least = CAUSE
-        if first and one.cause and cause_budget < one.cause_bytes and one.failure.brief:
-            one.title += b" - " + one.failure.brief
-            least = CAPTURED
+        note = b""
+        if not first:
+            label = group[0].label
+            if labels[label] > 1:
+                label = group[0].failure.title.partition(b" ")[2]
+            note = b" (same error as " + label + b")"
+            if len(note) > spare and not crowded:
+                cause_budget -= len(note)
+        elif crowded and len(group) > 2:
+            note = b" (and %d more with the same error)" % (len(group) - 1)
+        elif one.failure.brief and (not one.cause or cause_budget < one.cause_bytes):
+            note = b" - " + one.failure.brief
+            if len(note) > max(spare, 0):
+                note = cut(note, spare) if spare >= _LEAST_BRIEF_BYTES else b""
+            least = CAPTURED if one.cause else CAUSE
+        one.title += note
         worth = 1
         if crowded:
             name_budget -= len(one.title) + 1
@@ -224,24 +242,38 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
 
 
 def _short(name: bytes) -> bytes:
-    return name.rpartition(b"::")[2] if b"::" in name and b"[" not in name else name
+    """A test's name without its file: `test_x[a::b]` of `tests/test_a.py::test_x[a::b]`."""
+    head, bracket, parameter = name.partition(b"[")
+    return head.rpartition(b"::")[2] + bracket + parameter
 
 
 class _Told:
     """A failure on its way to pieces: its title, its graded lines, its cause."""
 
-    __slots__ = ("again", "cause", "cause_bytes", "failure", "graded", "stream", "terms", "title")
+    __slots__ = (
+        "again",
+        "cause",
+        "cause_bytes",
+        "failure",
+        "graded",
+        "label",
+        "stream",
+        "terms",
+        "title",
+        "whole",
+    )
 
-    def __init__(self, stream: int, failure: Failure, cause_bytes: int) -> None:
+    def __init__(self, stream: int, failure: Failure, cause_bytes: int, title_bytes: int) -> None:
         self.stream = stream
         self.failure = failure
-        self.title = failure.title
+        self.title = cut(failure.title, title_bytes)
+        self.label = cut(failure.label or _short(failure.name), title_bytes)
         self.again = False
-        self.graded = _graded(failure, cause_bytes)
+        grades, lines = _grades(failure)
+        self.whole = _whole(failure, grades, lines)
+        self.graded = _graded(grades, lines, cause_bytes)
         self.cause = tuple(line for worth, line in self.graded if worth == CAUSE)
         self.cause_bytes = sum(len(line) + 1 for line in self.cause)
-        if not self.cause and failure.brief:
-            self.title += b" - " + failure.brief
         name = failure.name.decode("utf-8", "replace")
         word = failure.word or failure.title.split(b" ", 1)[0].decode("utf-8", "replace")
         self.terms = tuple(term for term in (word, name) if term)
@@ -262,14 +294,29 @@ class _Told:
         return out
 
 
-def _graded(failure: Failure, cause_bytes: int) -> list[tuple[int, bytes]]:
-    """The failure's lines with their worth; what is too long for a cause is worth less."""
+def _grades(failure: Failure) -> tuple[list[int], list[bytes]]:
     lines = failure.text()
-    grades = failure.grade(lines) if failure.grade else [CAUSE] * len(lines)
+    return failure.grade(lines) if failure.grade else [CAUSE] * len(lines), lines
+
+
+def _whole(failure: Failure, grades: list[int], lines: list[bytes]) -> tuple[object, ...]:
+    """All that was said of a failure, to compare it by; empty where a part of it is unknown."""
+    said = [
+        line
+        for grade, line in zip(grades, lines, strict=True)
+        if grade not in (SOURCE, RULE) and line.strip()
+    ]
+    if not said or any(_CUT in line for line in said):
+        return ()
+    return (failure.lost, *said)
+
+
+def _graded(grades: list[int], lines: list[bytes], cause_bytes: int) -> list[tuple[int, bytes]]:
+    """The failure's lines with their worth; what is too long for a cause is worth less."""
     left = cause_bytes
     out = []
     for worth, line in zip(grades, lines, strict=True):
-        if worth == DEPTH or not line.strip():
+        if worth >= DEPTH or not line.strip():
             continue
         if worth in (CAUSE, FRAME):
             kept = cut(line, TITLE_BYTES) if len(line) > TITLE_BYTES else line

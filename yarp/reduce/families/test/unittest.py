@@ -40,7 +40,10 @@ class Unittest(Runner):
         if self.ruled:
             self._close()
         elif ruled and line.startswith(_KINDS):
-            self.open = Failure(line, line.partition(b": ")[2].partition(b" ")[0], traceback_grades)
+            name, _, rest = line.partition(b": ")[2].partition(b" ")
+            self.open = Failure(line, name, traceback_grades)
+            # Of subtests, what tells one from another stands after the name of the class.
+            self.open.label = (name + b" " + rest.partition(b")")[2].strip()).strip()
             self.report.failure(self.stream, self.open)
         elif line.startswith(b"Ran ") and b" test" in line and b" in " in line:
             self._close()

@@ -31,8 +31,10 @@ def traceback_grades(lines: list[bytes]) -> list[int]:
             out[at] = DEPTH
             if place < 0 or not _library(line) or _library(lines[place]):
                 place = at
-        elif inside and line.startswith((b"    ", b"  |")):
+        elif inside and line.startswith(b"    "):
             out[at] = DEPTH
+        elif inside and line.startswith(b"  |"):
+            out[at] = MORE
         elif inside and line.strip():
             inside = False
             out[at] = CAUSE
