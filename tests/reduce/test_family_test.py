@@ -455,3 +455,225 @@ def test_no_title_stands_over_nothing():
     assert "Captured stdout" not in text
     assert "-- Captured stderr call" in text
     assert "connection refused" in text
+
+
+def run_of(blocks, summary, outcome, header=True):
+    """What pytest prints for these failures; blocks are (title, body)."""
+    ruled = lambda title, rule="=": f" {title} ".center(80, rule).encode() + b"\n"  # noqa: E731 - short
+    text = ruled("test session starts") + b"collected 9 items\n\n" if header else b"F\n"
+    text += ruled("FAILURES")
+    for title, body in blocks:
+        text += ruled(title, "_") + body
+    text += ruled("short test summary info") + b"".join(line + b"\n" for line in summary)
+    return text + (ruled(outcome) if header else outcome.encode() + b"\n")
+
+
+INNER = run_of(
+    [("test_ghost", b"E   ghost error\n")],
+    [b"FAILED inner/test_in.py::test_ghost - ghost error"],
+    "5 failed in 0.01s",
+)
+CAPTURED = b"----------------------------- Captured stdout call -----------------------------\n"
+LOOSE = b"_______ test_ghost _______\nE   ghost error\nFAILED inner/test_in.py::test_ghost\n"
+
+
+@pytest.mark.parametrize("header", [True, False])
+@pytest.mark.parametrize(
+    "printed",
+    [
+        INNER,
+        LOOSE + b"5 failed in 0.01s\n",
+        LOOSE + b"===== 5 failed in 0.01s =====\n",
+        INNER + LOOSE + INNER,
+        b"INFO root:test_in.py:3 " + INNER,
+    ],
+)
+def test_what_a_test_printed_is_never_the_runs_own_report(header, printed):
+    blocks = [
+        (f"test_{n}", b"E   assert %d == 0\ntest_a.py:%d: AssertionError\n" % (n, n) + printed)
+        for n in (1, 2, 3)
+    ]
+    blocks = [(title, body.replace(printed, CAPTURED + printed)) for title, body in blocks]
+    names = [b"FAILED test_a.py::test_%d - assert %d == 0" % (n, n) for n in (1, 2, 3)]
+    lines = summarise("pytest", run_of(blocks, names, "3 failed, 6 passed in 0.20s", header))
+    assert lines[0] == "3 failed, 6 passed in 0.20s"
+    told = [line for line in "\n".join(lines).split("\n") if line.startswith(("FAILED", "ERROR"))]
+    assert told == [f"FAILED test_a.py::test_{n}" for n in (1, 2, 3)]
+    assert all(
+        line.startswith("| ") or "5 failed in" not in line
+        for line in "\n".join(lines[1:]).split("\n")
+    )
+
+
+def test_what_a_test_prints_uncaptured_is_never_the_runs_own_outcome():
+    outer = run_of(
+        [("test_1", b"E   assert 1 == 0\n")],
+        [b"FAILED test_a.py::test_1 - assert 1 == 0"],
+        "1 failed, 8 passed in 0.20s",
+    )
+    collected = b"collected 9 items\n\n"
+    stdout = outer.replace(collected, collected + b"test_a.py " + INNER + LOOSE + b"F.\n")
+    lines = summarise("pytest -s", stdout)
+    assert lines[0] == "1 failed, 8 passed in 0.20s"
+    assert [line for line in lines if line.startswith("FAILED")] == ["FAILED test_a.py::test_1"]
+
+
+def test_what_passing_tests_printed_is_never_the_runs_own_report():
+    outer = run_of(
+        [("test_1", b"E   assert 1 == 0\n")],
+        [b"PASSED test_a.py::test_2", b"FAILED test_a.py::test_1 - assert 1 == 0"],
+        "1 failed, 8 passed in 0.20s",
+    )
+    summary = b" short test summary info ".center(80, b"=")
+    passes = b" PASSES ".center(80, b"=") + b"\n" + b" test_2 ".center(80, b"_") + b"\n"
+    stdout = outer.replace(summary, passes + CAPTURED + INNER + LOOSE + INNER + summary)
+    lines = summarise("pytest -rA", stdout)
+    assert lines[0] == "1 failed, 8 passed in 0.20s"
+    assert [line for line in lines if line.startswith("FAILED")] == ["FAILED test_a.py::test_1"]
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "E       RuntimeError: step failed\n" + "E       pad\n" * 14 + "E       real cause {n}\n",
+        "E       ValueError: " + "a" * 700 + "{n}" + "b" * 700 + "\n",
+        "E       ValueError: " + "a" * 1500 + "{n}" + "b" * 1500 + "\n",
+        "E       line\n" * 900 + "E       real cause {n}\n" + "E       line\n" * 900,
+    ],
+)
+def test_the_same_error_is_said_of_equal_diagnostics_only(cause):
+    # Longer lines are cut before a family sees them, so that nothing is known of their middle.
+    fed = [cause.format(n=n) for n in range(8)]
+    fed = [
+        "".join(
+            line[:800] + f" [... {len(line)}-byte line ...] " + line[-800:]
+            if len(line) > 2048
+            else line
+            for line in text.splitlines(keepends=True)
+        )
+        for text in fed
+    ]
+    blocks = [(f"test_p[{n}]", text.encode() + b"t.py:3: Error\n") for n, text in enumerate(fed)]
+    names = [b"FAILED t.py::test_p[%d] - Error" % n for n in range(8)]
+    assert "same error" not in text_of("pytest", run_of(blocks, names, "8 failed in 0.20s"))
+
+
+def test_the_same_error_names_the_test_that_it_equals():
+    body = b"E       ValueError: broken\n\nt.py:3: ValueError\n"
+    blocks = [(f"test_p[{n}]", b"n = %d\n\n" % n + body) for n in range(3)]
+    names = [b"FAILED t.py::test_p[%d] - ValueError: broken" % n for n in range(3)]
+    lines = summarise("pytest", run_of(blocks, names, "3 failed in 0.20s"))
+    assert "FAILED t.py::test_p[1] (same error as test_p[0])" in lines
+    assert "FAILED t.py::test_p[2] (same error as test_p[0])" in lines
+    # Where two tests have one short name, the whole name tells which is meant.
+    names[1] = b"FAILED other.py::test_p[0] - ValueError: broken"
+    blocks[1] = ("test_p[0]", body + b"other.py\n")
+    lines = summarise("pytest", run_of(blocks, names, "3 failed in 0.20s"))
+    assert "FAILED t.py::test_p[2] (same error as t.py::test_p[0])" in lines
+
+
+def test_the_same_error_of_subtests_names_the_subtest():
+    block = (
+        "=" * 70 + "\nFAIL: test_a (t.T.test_a) (i={n})\n" + "-" * 70 + "\n"
+        "Traceback (most recent call last):\n"
+        '  File "/srv/t.py", line 6, in test_a\n    self.assertEqual(1, 2)\n'
+        "AssertionError: 1 != 2\n\n"
+    )
+    stderr = "".join(block.format(n=n) for n in range(3)) + "-" * 70
+    stderr += "\nRan 1 test in 0.001s\n\nFAILED (failures=3)\n"
+    lines = summarise("unittest", b"", stderr.encode())
+    assert "FAIL: test_a (t.T.test_a) (i=2) (same error as test_a (i=0))" in lines
+
+
+@pytest.mark.parametrize("message", [b"AssertionError: assert {" + b"'k': 'vvvv', " * 120, b""])
+def test_every_failing_name_stands_before_any_long_diagnostic(message):
+    body = b"".join(b"E       " + message + b"'k%d'\n" % n for n in range(40))
+    blocks = [(f"test_render_case[{n}]", b"E       %d\n" % n + body) for n in range(36)]
+    names = [b"FAILED tests/test_r.py::test_render_case[%d] - " % n + message for n in range(36)]
+    family = Family(("pytest", "-vv"), {"failure_bytes": 4096})
+    family.feed(0, run_of(blocks, names, "36 failed in 0.20s"))
+    told = [piece for piece in family.finish(Status(1)) if piece.worth <= 1]
+    text = b"\n".join(piece.text for piece in told)
+    for n in range(36):
+        assert b"FAILED tests/test_r.py::test_render_case[%d]" % n in text
+    assert len(text) < 3900
+
+
+def test_where_no_summary_names_failures_a_search_for_headings_finds_them():
+    text = run_of([("test_x", b"E   assert 0\n")], [], "1 failed in 0.20s")
+    family = Family(("pytest", "-rN"), {"failure_bytes": 4096})
+    family.feed(0, text)
+    terms = {term for piece in family.finish(Status(1)) for term in piece.terms}
+    assert all(term.encode() in text for term in terms)
+
+
+def test_what_a_go_test_prints_is_no_verdict():
+    stdout = (
+        b"=== RUN   TestA\n    a_test.go:7: inner run:\n        --- FAIL: TestGhost (0.00s)\n"
+        b"ok  \tinner\t0.1s\n--- FAIL: TestGhost2 (0.00s)\n--- FAIL: TestA (0.00s)\n"
+        b"=== RUN   TestB\n=== RUN   TestB/sub\n    --- FAIL: TestB/sub (0.00s)\n"
+        b"--- FAIL: TestB (0.00s)\nFAIL\nFAIL\texample.com/a\t0.01s\nFAIL\n"
+    )
+    lines = summarise("go test -v", stdout)
+    verdicts = [line.partition(": ")[2] for line in lines if line.startswith("--- FAIL")]
+    assert verdicts == ["TestA (0.00s)", "TestB/sub (0.00s)", "TestB (0.00s)"]
+    assert lines[0] == "FAIL\texample.com/a\t0.01s"
+    assert not any(line.startswith("ok") for line in lines)
+
+
+def test_what_a_cargo_test_prints_is_no_result():
+    inner = (
+        b"running 1 test\ntest ghost ... FAILED\n\nfailures:\n\nfailures:\n    ghost\n\n"
+        b"test result: FAILED. 0 passed; 9 failed; 0 ignored; finished in 0.00s\n"
+    )
+    stdout = (
+        b"\nrunning 2 tests\ntest a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\n"
+        + inner
+        + b"thread 'b' panicked at src/lib.rs:3:5:\nboom\n\n\nfailures:\n    b\n\n"
+        b"test result: FAILED. 1 passed; 1 failed; 0 ignored; finished in 0.00s\n"
+    )
+    text = text_of("cargo test", stdout, exit_code=101)
+    assert text.startswith("test result: FAILED. 1 passed; 1 failed")
+    assert "9 failed" not in [line for line in text.split("\n") if line.startswith("test result")]
+    assert "FAILED ghost" not in text
+    assert "boom" in text
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        (
+            b"  console.log\n    FAIL ghost.test.js\n      \xe2\x97\x8f ghost\n"
+            b"     Test Files  9 failed (9)\n    Tests:       9 failed, 9 total\n\n"
+            b"      at Object.log (a.test.js:3:9)\n\n"
+        ),
+        (
+            b"stdout | a.test.js > sums\n FAIL ghost.test.js > ghost\n Test Files  9 failed (9)\n"
+            b"Tests:       9 failed, 9 total\n\n"
+        ),
+    ],
+)
+def test_what_a_javascript_test_prints_is_no_total(printed):
+    stderr = (
+        printed + b"FAIL a.test.js\n  \xe2\x97\x8f sums\n\n    expect(received).toBe(expected)\n\n"
+        b"    Expected: 3\n    Received: 4\n\nTest Suites: 1 failed, 1 total\n"
+        b"Tests:       1 failed, 1 total\n"
+    )
+    text = text_of("jest", b"", stderr)
+    assert "ghost" not in text
+    assert "9 failed" not in text
+    assert "FAIL a.test.js: sums" in text
+
+
+def test_what_a_unittest_buffered_is_no_outcome():
+    rule = b"=" * 70 + b"\n"
+    stderr = (
+        rule + b"FAIL: test_a (t.T)\n" + b"-" * 70 + b"\nTraceback (most recent call last):\n"
+        b'  File "/srv/t.py", line 6, in test_a\nAssertionError: 1 != 2\n\nStdout:\n'
+        b"Ran 9 tests in 0.001s\n\nFAILED (failures=9)\n\n"
+        + b"-" * 70
+        + b"\nRan 2 tests in 0.001s\n\nFAILED (failures=1)\n"
+    )
+    lines = summarise("unittest -b", b"", stderr)
+    assert lines[:2] == ["Ran 2 tests in 0.001s", "FAILED (failures=1)"]
+    assert "Ran 9 tests" not in "\n".join(lines[:3])

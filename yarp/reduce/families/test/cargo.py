@@ -37,6 +37,7 @@ class Cargo(Runner):
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
         self.listing = False
+        self.before: Failure | None = None
         self.told: set[bytes] = set()
         self.marked: list[bytes] = []
         self.totals = [0, 0, 0, 0]
@@ -63,7 +64,7 @@ class Cargo(Runner):
                 self.open.add(line)
         elif b" Nextest run ID " in line:
             self.nextest = True
-        elif line.startswith(b"test result: "):
+        elif line.startswith(b"test result: ") and not self._printed():
             self._close()
             self._result(line)
         elif line.startswith(b"---- ") and line.endswith(b" ----"):
@@ -71,10 +72,16 @@ class Cargo(Runner):
             self._open(Failure(b"FAILED " + name, name, panic_grades))
             self.told.add(name)
         elif line == b"failures:":
-            self._close()
+            self.before, self.open = self.open or self.before, None
             self.listing = True
         elif self.listing and line.startswith(b"    "):
-            self._name(line.strip())
+            if self.marked and line.strip() not in self.marked:
+                # No test of this run: the list is a part of what the last test printed.
+                before = self.before
+                self._close()
+                self.open = before
+            else:
+                self._name(line.strip())
         elif line.startswith((b"error", b"warning")) and line[5:8].lstrip(b"ing")[:1] in (
             b":",
             b"[",
@@ -121,6 +128,10 @@ class Cargo(Runner):
                 self.told.add(name)
                 self.report.failure(self.stream, Failure(b"FAILED " + name, name))
 
+    def _printed(self) -> bool:
+        """Whether a test's output is still open: the list of names closes it before a result."""
+        return self.open is not None and self.open.title.startswith(b"FAILED ")
+
     def _result(self, line: bytes) -> None:
         if not line.startswith(b"test result: ok"):
             self.bad += 1
@@ -144,7 +155,7 @@ class Cargo(Runner):
         self.open = failure
 
     def _close(self) -> None:
-        self.open = None
+        self.open = self.before = None
         self.listing = False
 
     def _name(self, name: bytes) -> None:

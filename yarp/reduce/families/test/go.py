@@ -28,6 +28,7 @@ _NOISE = Wake(
     inside=(b"--- FAIL: ",),
 )  # fmt: skip
 _LOGS_KEPT = 64
+_TESTS_SEEN = 8_192
 _FETCHING = (b"go: downloading ", b"go: finding ", b"go: extracting ", b"go: found ", b"go: added ")
 
 
@@ -46,6 +47,7 @@ class Go(Runner):
         self.bad = 0
         self.first_good: list[bytes] = []
         self.skips = 0
+        self.seen: set[bytes] = set()  # tests that began, as far as `-v` tells
 
     def wake(self) -> Wake | None:
         """All lines of a running test too: they are its log if it fails."""
@@ -61,11 +63,15 @@ class Go(Runner):
     def line(self, line: bytes) -> None:
         """Take one line."""
         start = line.lstrip(b" ")
-        if start.startswith(b"--- "):
+        if start.startswith(b"--- ") and self._is_verdict(start, len(line) - len(start)):
             self._verdict(start)
         elif line.startswith(b"=== "):
             self._switch(line)
-        elif line.startswith((b"ok  \t", b"?   \t", b"\t")) and not self.open:
+        elif (
+            line.startswith((b"ok  \t", b"?   \t", b"\t"))
+            and not self.open
+            and self.current is None
+        ):
             self._package(line)
         elif line == b"FAIL" or line.startswith(b"FAIL\t"):
             self._fail(line)
@@ -113,6 +119,14 @@ class Go(Runner):
         if len(self.first_good) < _LOGS_KEPT:
             self.first_good.append(line)
 
+    def _is_verdict(self, start: bytes, indent: int) -> bool:
+        """Whether go says it, not a test: of a subtest where it is indented, of one that ran."""
+        name = start.partition(b": ")[2].partition(b" (")[0]
+        if indent > 4 * name.count(b"/"):
+            return False
+        known = self.seen and not self.partial and len(self.seen) < _TESTS_SEEN
+        return not known or name in self.seen
+
     def _verdict(self, start: bytes) -> None:
         name = start.partition(b": ")[2].partition(b" (")[0]
         logs = self.running.pop(name, None)
@@ -130,6 +144,8 @@ class Go(Runner):
     def _switch(self, line: bytes) -> None:
         self._close()
         name = line.partition(b"  ")[2].strip()
+        if len(self.seen) < _TESTS_SEEN:
+            self.seen.add(name)
         if line.startswith(b"=== PAUSE"):
             self.current = None
             return

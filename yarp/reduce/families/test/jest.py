@@ -34,12 +34,15 @@ _SENTENCES = (
     b"Vitest caught",
     b"Run with `--passWithNoTests`",
 )  # fmt: skip
+_CONSOLE = tuple(
+    b"  console." + word for word in (b"log", b"warn", b"error", b"info", b"debug", b"trace")
+)
 _POINTER = "\u203a".encode()
 _NOISE = Wake(
     _BULLET, b"FAIL ", b" FAIL ", b"PASS ", _RULE, b"Snapshot Summary", *_TOTALS,
     b" Test Files  ", b"      Tests  ", b"     Errors  ", b"Type Errors  ", b"   Duration  ",
     b"  Snapshots  ",
-    b" " + _POINTER,
+    b" " + _POINTER, b"  console.", b"stdout | ", b"stderr | ",
     *_SENTENCES,
     inside=(*_CROSSES,),
 )  # fmt: skip
@@ -57,15 +60,26 @@ class Jest(Runner):
         self.failing = False
         self.told: set[bytes] = set()
         self.snapshots = False
+        self.printed = self.indented = False
 
     def skipped(self) -> None:
         """Whatever block was open is open no more."""
         super().skipped()
+        self.printed = False
         self._close()
 
     def line(self, line: bytes) -> None:
         """Take one line."""
         start = line.strip()
+        if self.printed:
+            # What a test printed: jest indents it and says where, vitest ends it with a blank line.
+            self.printed = line.startswith(b"    ") or not start if self.indented else bool(start)
+            if self.printed or not start:
+                return
+        self.indented = line.startswith(_CONSOLE)
+        self.printed = self.indented or line.startswith((b"stdout | ", b"stderr | "))
+        if self.printed:
+            return
         if line.startswith(_BULLET):
             self._bullet(line[len(_BULLET) :])
         elif line.startswith((b"FAIL ", b"PASS ")):
@@ -95,6 +109,10 @@ class Jest(Runner):
             self.report.note(1, self.stream, line)
         elif start and not start.startswith(_TICKS):
             self.plain.add(line)
+
+    def wake(self) -> Wake | None:
+        """All lines of what a test printed too: they are passed over here."""
+        return None if self.printed else super().wake()
 
     def finish(self) -> None:
         """The stream has ended."""

@@ -1,6 +1,8 @@
 """pytest: sections ruled off with `=`, blocks with `_`, a last line that says it all.
 
 The FAILURES section and the short summary tell of the same failures; they are told once here.
+A test may print all of this itself (a run within the run): where that cannot be ruled out, what
+was read waits until the run has ended, and the last summary and the last outcome are the run's.
 """
 
 from __future__ import annotations
@@ -27,11 +29,15 @@ _SECTION = Wake(
 )  # fmt: skip
 _PROGRESS = Wake(
     *_SECTION.starts,
-    inside=(b" FAILED", b" ERROR", b"ed in", b"arnings in", b"rrors in"),
+    inside=(b" FAILED", b" ERROR", b"ed in", b"arnings in", b"rrors in", b"session starts"),
 )
 _QUIET_SECTIONS = (b"PASSES", b"XFAILURES", b"XPASSES")
 _BLOCKS = {b"FAILURES": "FAILED", b"ERRORS": "ERROR"}
 _TOLD = (*_BLOCKS, b"short test summary info", b"warnings summary", b"warnings summary (final)")
+_SUMMARY = b"short test summary info"
+_START = b"test session starts"
+_ENDED = b"ended"
+_SUMMARY_LINES = 3_000
 _LOUD = (b"ERROR: ", b"FAIL ", b"replacing crashed", b"Exit: ")
 
 
@@ -50,8 +56,13 @@ class Pytest(Runner):
         self.all = False
         self.noise = _PROGRESS
         self.blocks: list[Failure] = []
-        self.named = 0
-        self.counted = 0
+        self.summary: list[bytes] = []
+        self.closing = self.closed = False  # this line, the line before was an outcome
+        self.width = 0
+        self.headed = False  # the run began with a header, so its outcome is ruled too
+        self.depth = 0  # runs that began and did not end
+        self.doubt = False  # what a test printed stands here
+        self.back = b""  # the section that goes on when a run within it has ended
 
     def skipped(self) -> None:
         """Lines are left out; what is read of a block after that belongs to no test by name."""
@@ -65,6 +76,7 @@ class Pytest(Runner):
 
     def line(self, line: bytes) -> None:
         """Take one line, in the section it stands in."""
+        self.closed, self.closing = self.closing, False
         first = line[:1]
         if first == b"=" and self._header(line):
             return
@@ -76,14 +88,26 @@ class Pytest(Runner):
         if line.startswith(b"INTERNALERROR>"):
             self._internal(line)
             return
-        outcome = outcome_line(line)
-        if outcome and self.section not in _BLOCKS:
-            self._outcome(outcome)
+        if b"= test session starts =" in line:
+            # What a test prints first stands behind its file's name, what it logs behind a level.
+            self.depth += 1
+            self.doubt = True
+        if not self.headed and self._ended(line):
             return
+        if self.back and self.section != self.back and self._goes_on(line):
+            self.section, self.all = self.back, self.back in _BLOCKS
+            self.summary.clear()
+            self.tentative = b""
         if self.section in _BLOCKS:
             self._block_line(line)
-        elif self.section == b"short test summary info":
-            self._summary_line(line)
+        elif self.section in _QUIET_SECTIONS:
+            return
+        elif self.section == _SUMMARY:
+            if len(self.summary) < _SUMMARY_LINES:
+                self.summary.append(line)
+        elif self.section == _ENDED:
+            if not self.headed and _is_progress(line):
+                self._outcome(self.tentative)
         elif self.section == b"warnings summary":
             self._warning_line(line)
         elif self.section.startswith(b"slowest"):
@@ -98,36 +122,85 @@ class Pytest(Runner):
         """The stream has ended."""
         self._close()
         if self.tentative:
-            self.report.outcome(self.stream, self.tentative)
-        self._settle()
+            self._outcome(self.tentative)
+        else:
+            self._settle()
 
     def _header(self, line: bytes) -> bool:
+        """A ruled line: a section or an outcome, of this run or of one that a test printed."""
         title = _ruled(line, b"=")
         if title is None:
             return False
-        outcome = outcome_line(line)
-        if outcome and self.section not in _BLOCKS:
-            self._outcome(outcome)
+        if self._ended(line):
             return True
         told = title in _TOLD or title.startswith(b"slowest ") or title.endswith(b"coverage")
-        if self.section in _BLOCKS:
-            # A test of a test runner captures such lines itself; the last of them is the true one.
-            if outcome:
-                self.tentative = outcome
-            if title == b"test session starts" and self.tentative:
-                self._outcome(self.tentative)
-            elif not told and title not in _QUIET_SECTIONS:
+        if title == _START:
+            if not self._starts(len(line)):
+                return False
+        elif self.section in _BLOCKS:
+            if not told and title not in _QUIET_SECTIONS:
                 return False
         elif len(line) < 40 and not told:
             return False
-        elif title == b"test session starts":
-            self.finish()
+        if title in _BLOCKS and self.back and not self._opens(title):
+            return False
         self._close()
         self.section = title
         self.report.recognised = True
         self.report.failed = self.report.failed or title in _BLOCKS
         self.all = told
-        self.noise = _PROGRESS if title == b"test session starts" else _SECTION
+        self.noise = _PROGRESS if title == _START else _SECTION
+        if title in _BLOCKS or title in _QUIET_SECTIONS:
+            self.back = title
+            self.doubt = self.doubt or title in _QUIET_SECTIONS
+        if title == _SUMMARY:
+            # The last of them is the run's own, and its outcome comes after it.
+            self.summary.clear()
+            self.tentative = b""
+        return True
+
+    def _starts(self, width: int) -> bool:
+        """A run begins: another one, unless this one is still under way."""
+        if self.depth:
+            self.depth += 1
+            self.doubt = True
+            return False
+        if self.section == self.back and self.doubt and not self.closed:
+            self.depth = 1
+            return False
+        self.finish()
+        self.headed = True
+        self.width = width
+        self.depth = 1
+        return True
+
+    def _opens(self, title: bytes) -> bool:
+        """Whether failures begin here, not in what a test printed: each section comes once."""
+        if self.back == b"ERRORS" and title == b"FAILURES":
+            return True
+        if self.section == _ENDED and not self.headed:
+            self._outcome(self.tentative)
+            return True
+        return False
+
+    def _goes_on(self, line: bytes) -> bool:
+        """Whether a line shows that the section before still goes on."""
+        return bool(self.doubt and (_ruled(line, b"_") or _captured(line)))
+
+    def _ended(self, line: bytes) -> bool:
+        """Take an outcome line; where a test may have printed it, the last one counts."""
+        text = outcome_line(line)
+        if not text or len(line) < self.width - 4:
+            return False
+        self.depth = max(0, self.depth - 1)
+        if self.depth or self.doubt or self.section in _BLOCKS:
+            self.tentative = text
+            self.closing = True
+            if not self.depth and self.section not in _BLOCKS:
+                self.section = _ENDED
+                self.all = True
+            return self.section not in _BLOCKS
+        self._outcome(text)
         return True
 
     def _outcome(self, text: bytes) -> None:
@@ -144,17 +217,20 @@ class Pytest(Runner):
                 self._close()
                 kind = _BLOCKS[self.section]
                 shown = title if title.startswith(b"ERROR ") else kind.encode() + b" " + title
-                self.open = Failure(shown, _last_word(title), grades)
+                # Where no summary names it, headings are what a search finds.
+                self.open = Failure(shown, _last_word(title), grades, "___")
+                self.open.loose = self.doubt
                 self._keep(self.open)
                 return
         if self.open is None:
             # `--tb=line` has no blocks: what stands here is said of no test by name.
             self.open = Failure(self.section, b"", grades)
             self._keep(self.open)
-        self.open.add(_captured(line) or line)
+        captured = _captured(line)
+        self.doubt = self.doubt or bool(captured)
+        self.open.add(captured or line)
 
     def _keep(self, failure: Failure) -> None:
-        self.counted += 1
         if len(self.blocks) < 2_000:
             self.blocks.append(failure)
         else:
@@ -163,14 +239,15 @@ class Pytest(Runner):
     def _close(self) -> None:
         self.open = None
 
-    def _summary_line(self, line: bytes) -> None:
+    def _summary_line(self, line: bytes) -> bool:
+        """Name the block that a line of the summary is about; False if there is none."""
         kind, _, rest = line.partition(b" ")
         if kind.startswith(b"SUBFAILED"):
-            self._part(line)
-        elif kind in (b"FAILED", b"ERROR"):
-            self.named += 1
+            return self._part(line)
+        if kind in (b"FAILED", b"ERROR"):
             node, message = _node(rest)
             match = self._block_of(kind, node)
+            found = match is not None
             if match is None:
                 match = Failure(b"", b"", grades)
                 self.blocks.append(match)
@@ -180,27 +257,36 @@ class Pytest(Runner):
             match.title = kind + b" " + node + place
             match.name = node
             match.brief = message
-        elif kind in (b"SKIPPED", b"XFAIL", b"XPASS"):
+            match.word = kind.decode()
+            match.loose = False
+            return found
+        if kind in (b"SKIPPED", b"XFAIL", b"XPASS"):
             self.report.note(MORE if kind != b"XPASS" else FRAME, self.stream, line, kind.decode())
+        return True
 
-    def _part(self, line: bytes) -> None:
+    def _part(self, line: bytes) -> bool:
         """A subtest: `SUBFAILED[name] (n=1) path::test - message`."""
         before = line.rfind(b" ", 0, line.find(b"::"))
         what = line[len(b"SUBFAILED") : before].strip()
         node, message = _node(line[before + 1 :])
         title = b"FAILED " + node.partition(b"::")[2].replace(b"::", b".") + b" " + what
         match = next((block for block in self.blocks if block.title == title), None)
+        found = match is not None
         if match is None:
             match = Failure(b"", b"", grades)
             self.blocks.append(match)
         match.title, match.name, match.brief = b"FAILED " + node + b" " + what, node, message
+        match.label = node.rpartition(b"::")[2] + b" " + what
+        match.word = "SUBFAILED"
+        match.loose = False
+        return found
 
     def _block_of(self, kind: bytes, node: bytes) -> Failure | None:
         path, _, inner = node.partition(b"::")
         domain = inner.replace(b"::", b".")
         likely = None
         for failure in self.blocks:
-            title = failure.title
+            title = failure.title.replace(b"[doctest] ", b"", 1)
             if title.startswith(kind + b" ") and (
                 title == kind + b" " + domain
                 or title == b"ERROR collecting " + node
@@ -242,6 +328,20 @@ class Pytest(Runner):
         self.report.failed = self.report.recognised = True
         self.report.mark(self.stream, b" ".join(words), words[1])
 
+    def _fold(self, printed: list[Failure]) -> None:
+        """Give blocks that a test printed to the block that they stand in."""
+        kept: list[Failure] = []
+        aside = {id(block) for block in printed}
+        for block in self.blocks:
+            if id(block) not in aside:
+                kept.append(block)
+            if id(block) not in aside or not kept:
+                continue
+            kept[-1].add(b"___ " + block.name + b" ___")
+            for line in block.text():
+                kept[-1].add(line)
+        self.blocks = kept
+
     def _internal(self, line: bytes) -> None:
         self.report.failed = True
         if self.open is None or self.open.title != b"INTERNALERROR":
@@ -251,9 +351,15 @@ class Pytest(Runner):
 
     def _settle(self) -> None:
         """One session has been read: its failures go to the report."""
+        known = [self._summary_line(line) for line in self.summary]
+        named = any(line.startswith((b"FAILED ", b"ERROR ", b"SUBFAILED")) for line in self.summary)
+        if named and all(known):
+            # Each failure of the run has its block: another one was printed by a test.
+            self._fold([block for block in self.blocks if block.loose])
         anonymous = [block for block in self.blocks if block.title in _BLOCKS]
         for block in self.blocks:
             if block.title not in _BLOCKS:
+                _quote(block)
                 self.report.failure(self.stream, block)
         for block in anonymous:
             block.title = b""
@@ -278,6 +384,18 @@ def _captured(line: bytes) -> bytes:
     """The title of captured output without its rules, else nothing."""
     title = _ruled(line, b"-")
     return b"-- " + title if title and title.startswith(b"Captured ") else b""
+
+
+def _quote(block: Failure) -> None:
+    """Set off what a test printed where it looks like a report of ours."""
+    captured = False
+    for lines in (block.lines, block.tail):
+        for at, line in enumerate(lines):
+            captured = captured or line.startswith(b"-- Captured ")
+            if captured and (
+                line.startswith((b"FAILED ", b"ERROR ", b"=", b"_")) or outcome_line(line)
+            ):
+                lines[at] = b"| " + line
 
 
 def _last_word(title: bytes) -> bytes:
@@ -334,6 +452,12 @@ _COUNTED = (
     b"warning",
     b"rerun",
 )
+
+
+def _is_progress(line: bytes) -> bool:
+    """Whether the line is one of a run's dots."""
+    body = line.partition(b" ")[0]
+    return bool(body) and not body.strip(b".FEsxX")
 
 
 def _quiet(line: bytes) -> bool:

@@ -36,13 +36,13 @@ _CUT = b"-byte line ...] "
 class Excerpt:
     """The first and the last lines of something long, in bounded memory."""
 
-    __slots__ = ("_size", "_tail", "_tail_size", "lines", "lost")
+    __slots__ = ("_size", "_tail_size", "lines", "lost", "tail")
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.lost = 0  # a hash of all lines that were let go of
         self._size = 0
-        self._tail: list[bytes] = []
+        self.tail: list[bytes] = []
         self._tail_size = 0
 
     def add(self, line: bytes) -> None:
@@ -51,16 +51,16 @@ class Excerpt:
             self.lines.append(line)
             self._size += len(line) + 1
             return
-        self._tail.append(line)
+        self.tail.append(line)
         self._tail_size += len(line) + 1
-        while self._tail_size > BLOCK_TAIL_BYTES and len(self._tail) > 1:
-            line = self._tail.pop(0)
+        while self._tail_size > BLOCK_TAIL_BYTES and len(self.tail) > 1:
+            line = self.tail.pop(0)
             self._tail_size -= len(line) + 1
             self.lost = hash((self.lost, line))
 
     def text(self) -> list[bytes]:
         """The lines kept."""
-        return self.lines + self._tail
+        return self.lines + self.tail
 
 
 class Failure(Excerpt):
@@ -225,7 +225,7 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
         elif one.failure.brief and (not one.cause or cause_budget < one.cause_bytes):
             note = b" - " + one.failure.brief
             if len(note) > max(spare, 0):
-                note = cut(note, spare) if spare >= _LEAST_BRIEF_BYTES else b""
+                note = _clipped(note, spare) if spare >= _LEAST_BRIEF_BYTES else b""
             least = CAPTURED if one.cause else CAUSE
         one.title += note
         worth = 1
@@ -239,6 +239,10 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
                 cause_budget -= one.cause_bytes
             out += one.details(least if worth == 1 else 8)
     return out
+
+
+def _clipped(text: bytes, size: int) -> bytes:
+    return text[: size - 3].decode("utf-8", "ignore").encode() + b"..."
 
 
 def _short(name: bytes) -> bytes:

@@ -28,6 +28,8 @@ class Unittest(Runner):
         super().__init__(report, stream)
         self.ruled = False
         self.ran = False
+        self.buffered = False  # what tests printed stands in their blocks
+        self.outcome: list[bytes] = []
 
     def skipped(self) -> None:
         """Whatever block was open is open no more."""
@@ -47,13 +49,16 @@ class Unittest(Runner):
             self.report.failure(self.stream, self.open)
         elif line.startswith(b"Ran ") and b" test" in line and b" in " in line:
             self._close()
-            self.report.outcome(self.stream, line)
+            if not self.buffered:
+                self._settle()
+            # Where tests may have printed such lines, the last ones are the run's.
+            self.outcome = [line]
             self.ran = True
         elif self.ran and line.startswith((b"OK", b"FAILED", b"NO TESTS RAN")):
-            self.report.outcome(self.stream, line)
-            self.report.failed = self.report.failed or not line.startswith(b"OK")
+            self.outcome.append(line)
             self.ran = False
         elif self.open is not None:
+            self.buffered = self.buffered or line in (b"Stdout:", b"Stderr:")
             if line != _SINGLE:
                 self.open.add(line)
         elif line.endswith((b" ... FAIL", b" ... ERROR")):
@@ -65,6 +70,13 @@ class Unittest(Runner):
     def finish(self) -> None:
         """The stream has ended."""
         self._close()
+        self._settle()
+
+    def _settle(self) -> None:
+        for line in self.outcome:
+            self.report.outcome(self.stream, line)
+            self.report.failed = self.report.failed or line.startswith((b"FAILED", b"NO TESTS"))
+        self.outcome = []
 
     def _close(self) -> None:
         self.open = None
