@@ -21,12 +21,11 @@ from yarp.types import CallEnded, CallStarted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from yarp.archive.read import CallRow, Source
     from yarp.archive.write import CallFacts, SessionKey
     from yarp.cache import Compiled
     from yarp.payload import Payload
+    from yarp.settings import Settings
 
 _READ_BYTES = 1 << 20
 # What the cap holds in memory to choose from; of more, it takes the part that the host shows.
@@ -113,13 +112,15 @@ class Capture:
         command = text if rewritten is None else rewritten
         planned = plans.plan(command, self._compiled.rules)
         wrapped: str | None = None
-        if host["shell"] is not None and self._wraps(planned, command, host):
-            call = (session.agent, session.account, session.source_session_id, source_call_id)
-            wrapped = wrap(
+        if host["shell"] is not None:
+            wrapped = rewrite(
                 command,
+                planned,
+                self.settings,
                 self._program,
                 host["shell"],
-                call if self.settings.archive_enabled else None,
+                call=(session.agent, session.account, session.source_session_id, source_call_id),
+                keeps_state=host["keeps_shell_state"],
             )
         final = command if wrapped is None else wrapped
         return Plan(
@@ -127,16 +128,6 @@ class Capture:
             recovery=planned.recovery,
             requires_streams=wrapped is not None and self.settings.archive_enabled,
         )
-
-    def _wraps(self, planned: plans.Plan, command: str, host: dict[str, Any]) -> bool:
-        """Whether the command shall run below `yarp run`, so that its output can be shortened."""
-        if planned.selection is None or not self.settings.pruning_enabled:
-            return False
-        if host["keeps_shell_state"] and planned.state:
-            return False
-        # Other shells give these texts other meanings.
-        known = os.path.basename(host["shell"]) in plans.SHELLS
-        return known or plans.plain_argv(command) is not None
 
     def begin(
         self, session: SessionKey, call: CallFacts, before: bytes, after: bytes, captured_at_ms: int
@@ -453,6 +444,31 @@ class Capture:
         finally:
             os.close(descriptor)
         return whole, writer.media_type
+
+
+def rewrite(
+    command: str,
+    planned: plans.Plan,
+    settings: Settings,
+    program: tuple[str, ...],
+    shell: str | None,
+    *,
+    call: tuple[str, str, str, str] | None,
+    keeps_state: bool = False,
+) -> str | None:
+    """The text to run instead of `command`, so that its output can be shortened; else None.
+
+    Arguments as for `wrap`. `keeps_state`: what the text changes of its shell must last.
+    """
+    if planned.selection is None or not settings.pruning_enabled:
+        return None
+    if keeps_state and planned.state:
+        return None
+    # Other shells give these texts other meanings.
+    known = shell is None or os.path.basename(shell) in plans.SHELLS
+    if not known and plans.plain_argv(command) is None:
+        return None
+    return wrap(command, program, shell, call if settings.archive_enabled else None)
 
 
 def wrap(

@@ -30,6 +30,8 @@ _COMMANDS = {
     "read": ("yarp.cli.recover", None, "Read a range of what a call printed, exactly."),
     "grep": ("yarp.cli.recover", None, "Find lines across calls."),
     "calls": ("yarp.cli.recover", None, "List recent calls."),
+    "plan": ("yarp.cli.plan", "plan", "Say what would be done with a command text."),
+    "rewrite": ("yarp.cli.plan", "rewrite", "Print the text that runs a command below yarp run."),
     "archive": ("yarp.cli.archive", "command", "Verify, measure, prune and feed the archive."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
     "plugins": ("yarp.cli.plugins", "plugins", "List the plugins, or start a new one."),

@@ -116,7 +116,7 @@ class _Reader:
             segment = Segment(item.selection, item.filter.note, item.filter.limit)
             segment.known = item.known
             if segments:
-                at = next((i for i, line in enumerate(pending) if _separates(line)), None)
+                at = next((i for i, line in enumerate(pending) if line.separates), None)
                 if at is None:
                     raise Unclear
                 segments[-1].after = pending[:at]
@@ -181,6 +181,7 @@ class _Reader:
         last = len(stages) - 1
         where: list[Sinks] = []
         for index, stage in enumerate(stages):
+            self._expanded(stage, sinks)
             here = {**sinks, 1: _PIPE} if index < last else sinks
             here = _redirected(here, stage.redirects)
             if pipeline.both[index]:
@@ -240,6 +241,7 @@ class _Reader:
 
     def _part(self, part: Part, sinks: Sinks, *, optional: bool, redirected: bool = False) -> None:
         if not redirected:
+            self._expanded(part, sinks)
             sinks = _redirected(sinks, part.redirects)
         if isinstance(part, Opaque):
             raise Unclear
@@ -247,6 +249,14 @@ class _Reader:
             self._inside(part.body, sinks, apart=part.subshell)
         else:
             self._command(part, sinks, optional=optional)
+
+    def _expanded(self, part: Part, sinks: Sinks) -> None:
+        """A `$( )` runs before the redirects of its command: its errors are not in them."""
+        if not isinstance(part, Command) or not part.starts_others or sinks[2] == _GONE:
+            return
+        if sinks[2] != _ERR:
+            raise Unclear
+        self._whole_stderr = True
 
     def _inside(self, body: list[Chain], sinks: Sinks, *, apart: bool) -> None:
         kept = self._pipefail, self._errexit
@@ -383,10 +393,6 @@ def _plain(segment: Segment) -> bool:
     return not (segment.before or segment.after or segment.note)
 
 
-def _separates(line: Line) -> bool:
-    return len(line.texts) == 1 and len(line.texts[0].strip()) > 2 and not line.optional
-
-
 def _script(command: list[str]) -> str | None:
     """The text that a shell is given with `-c`; None where it reads anything else."""
     for at, word in enumerate(command[1:], 1):
@@ -451,7 +457,7 @@ def _state(chains: list[Chain]) -> list[str]:
 
 
 def _state_of(command: Command) -> list[str]:
-    found = [] if command.words else list(command.assigns)
+    found = [] if command.words else [text.partition("=")[0] for text in command.assigns]
     for word in command.words:
         found += [
             text

@@ -32,8 +32,10 @@ class Parts(Family):
     def __init__(self, shape: Shape, make: Make) -> None:
         self._shape = shape
         self._parts = [_Part(segment, make) for segment in shape.segments]
+        # Lines that must come in this order and nowhere else, and the segment that each begins.
+        self._wanted = _separators(shape.segments)
+        self._known = sorted({line for line, _ in self._wanted})
         self._at = 0
-        self._separators = [_separator(part) for part in shape.segments]
         self._diagnostics: tuple[list[bytes], list[bytes]] = ([], [])
         self._stderr = bytearray()
         self._strange = shape.merged and (shape.whole_stderr or len(shape.segments) > 1)
@@ -57,7 +59,8 @@ class Parts(Family):
 
     def finish(self, status: Status) -> list[Piece] | None:
         """All pieces in their order; None: the exact bytes."""
-        if self._strange or self._at + 1 < len(self._parts) or len(self._stderr) > _WHOLE_BYTES:
+        split = len(self._parts) == 1 or not self._wanted
+        if self._strange or not split or len(self._stderr) > _WHOLE_BYTES:
             return None
         pieces: list[Piece] = []
         try:
@@ -72,24 +75,27 @@ class Parts(Family):
         return pieces
 
     def _split(self, block: bytes) -> None:
-        start = 0
-        for number, separator in enumerate(self._separators):
-            if separator is None:
-                continue
-            count = block.count(b"\n" + separator + b"\n") + block.startswith(separator + b"\n")
-            if not count:
-                continue
-            if count > 1 or number != self._at + 1:
+        """Give each segment its lines."""
+        start = at = 0
+        while True:
+            found = [
+                (where, line)
+                for line in self._known
+                if (where := _line_at(block, line + b"\n", at)) >= 0
+            ]
+            if not found:
+                break
+            where, line = min(found)
+            if not self._wanted or self._wanted[0][0] != line:
                 self._strange = True
                 return
-            at = _line_at(block, separator + b"\n")
-            if at < start:
-                self._strange = True
-                return
-            if at > start:
-                self._parts[self._at].feed(0, block[start:at])
-            start = at
-            self._at = number
+            _, segment = self._wanted.pop(0)
+            if segment is not None:
+                if where > start:
+                    self._parts[self._at].feed(0, block[start:where])
+                self._at = segment
+                start = where
+            at = where + len(line) + 1
         if start < len(block):
             self._parts[self._at].feed(0, block[start:])
 
@@ -223,20 +229,25 @@ class _Part:
             family.feed(stream, block)
 
 
-def _line_at(block: bytes, start: bytes) -> int:
-    """Where the first line is that starts so; -1: nowhere."""
-    if block.startswith(start):
-        return 0
-    at = block.find(b"\n" + start)
-    return at if at < 0 else at + 1
+def _line_at(block: bytes, start: bytes, at: int = 0) -> int:
+    """Where the first line is, from the line that begins `at`, that starts so; -1: nowhere."""
+    if block.startswith(start, at):
+        return at
+    found = block.find(b"\n" + start, at)
+    return found if found < 0 else found + 1
 
 
-def _separator(segment: Segment) -> bytes | None:
-    """The line that begins a segment."""
-    for line in segment.before:
-        if len(line.texts) == 1 and len(line.texts[0].strip()) > 2 and not line.optional:
-            return line.texts[0]
-    return None
+def _separators(segments: list[Segment]) -> list[tuple[bytes, int | None]]:
+    """The lines that tell segments apart, with the segment where one begins it."""
+    found: list[tuple[bytes, int | None]] = []
+    for number, segment in enumerate(segments):
+        begins: int | None = number or None
+        for line in segment.before:
+            if line.separates:
+                found.append((line.texts[0], begins))
+                begins = None
+        found += [(line.texts[0], None) for line in segment.after if line.separates]
+    return found
 
 
 def _matches(line: Line, text: bytes) -> bool:

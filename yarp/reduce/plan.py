@@ -37,6 +37,11 @@ class Line:
         self.status = status
         self.optional = optional
 
+    @property
+    def separates(self) -> bool:
+        """Whether two outputs can be told apart by it."""
+        return len(self.texts) == 1 and len(self.texts[0].strip()) > 2 and not self.optional
+
 
 class Segment:
     """A stretch of standard output that one command prints, and the lines around it.

@@ -35,7 +35,7 @@ _COMPOUND = frozenset(
         *("case_statement", "function_definition"),
     )
 )
-_PLAIN = frozenset(("word", "number", "variable_name", "test_operator"))
+_PLAIN = frozenset(("word", "number", "variable_name", "test_operator", "==", "=~"))
 _EXPANSIONS = frozenset(("simple_expansion", "expansion", "command_substitution"))
 _VALUES = frozenset(("arithmetic_expansion", "translated_string", "process_substitution"))
 _GLOB = frozenset("*?[]{}")
@@ -83,7 +83,7 @@ class Redirect:
 
 
 class Command:
-    """One simple command. Without `words` it is only assignments and redirects."""
+    """One simple command. Without `words` it is only `assigns` (`NAME=value`) and redirects."""
 
     __slots__ = ("assigns", "redirects", "words")
 
@@ -91,6 +91,15 @@ class Command:
         self.words = words
         self.assigns = assigns
         self.redirects = redirects
+
+    @property
+    def starts_others(self) -> bool:
+        """Whether a `$( )` or the like in it starts commands, whose errors are seen."""
+        made = [text for word in self.words for kind, text in word.parts if kind != "text"]
+        return any(
+            "$(" in text.replace("$(pwd)", "").replace("$((", "") or "`" in text or "<(" in text
+            for text in made + self.assigns
+        )
 
 
 class Group:
@@ -264,12 +273,22 @@ class _Reader:
 
     def _pass(self, node: Node, tokens: list[str | Part] | None = None) -> None:
         """Go to a node; only blanks may lie before it, and a newline ends a command."""
+        newline = self._to(node)
+        if newline and tokens and not isinstance(tokens[-1], str):
+            tokens.append(";")
+
+    def _stay(self, node: Node) -> None:
+        """Go to a node of the same command."""
+        if self._to(node):
+            raise _Unclear  # the grammar went on over the end of a line
+
+    def _to(self, node: Node) -> bool:
+        """Go to a node; whether a line ends before it."""
         gap = self._source[self._at : node.start_byte].replace(b"\\\n", b" ")
         if gap.strip(b" \t\n") or self._at > node.start_byte:
             raise _Unclear
-        if b"\n" in gap and tokens and not isinstance(tokens[-1], str):
-            tokens.append(";")
         self._at = node.start_byte
+        return b"\n" in gap
 
     def _attach(self, node: Node, tokens: list[str | Part]) -> None:
         """A redirect belongs to the command right before it."""
@@ -278,12 +297,16 @@ class _Reader:
         part = tokens[-1]
         assert not isinstance(part, str)  # noqa: S101 - it was appended if there was none
         if node.type != "heredoc_redirect":
-            self._pass(node)
+            self._stay(node)
             part.redirects.append(self._redirect(node))
             self._at = node.end_byte
             return
         part.redirects.append(Redirect(None, "<<", Word([])))
-        self._pass(node)
+        if self._source[self._at : node.start_byte].strip() == b"-" and isinstance(part, Command):
+            # The grammar has no node for the dash of `python - <<EOF`.
+            part.words.append(Word([("text", "-")]))
+            self._at = node.start_byte
+        self._stay(node)
         for child in node.children:
             if child.type in ("<<", "<<-", "heredoc_start", "file_descriptor"):
                 self._at = child.end_byte
@@ -301,11 +324,16 @@ class _Reader:
         if kind == "command":
             return self._command(node)
         if kind in ("declaration_command", "unset_command"):
-            return Command([self._any_word(child) for child in node.children], [], [])
+            words = []
+            for child in node.children:
+                self._stay(child)
+                words.append(self._any_word(child))
+                self._at = child.end_byte
+            return Command(words, [], [])
         if kind == "variable_assignment":
-            return Command([], [self._name(node)], [])
+            return Command([], [self._text(node)], [])
         if kind == "variable_assignments":
-            return Command([], [self._name(child) for child in node.children], [])
+            return Command([], [self._text(child) for child in node.children], [])
         if kind == "test_command" and node.children[0].type in ("[", "[["):
             return Command([Word([("text", node.children[0].type)])], [], [])
         if kind in ("subshell", "compound_statement") and node.children[0].type in ("(", "{"):
@@ -320,9 +348,12 @@ class _Reader:
     def _command(self, node: Node) -> Command:
         command = Command([], [], [])
         for child in node.children:
-            self._pass(child)
+            redirect = child.type.endswith("_redirect")
+            if child.start_byte == self._at > node.start_byte and not redirect:
+                raise _Unclear  # the grammar cut one word into two
+            self._stay(child)
             if child.type == "variable_assignment" and not command.words:
-                command.assigns.append(self._name(child))
+                command.assigns.append(self._text(child))
             elif child.type in ("file_redirect", "herestring_redirect"):
                 command.redirects.append(self._redirect(child))
             elif child.type == "command_name":
@@ -333,9 +364,6 @@ class _Reader:
                 command.words.append(self._word(child))
             self._at = child.end_byte
         return command
-
-    def _name(self, node: Node) -> str:
-        return self._text(node).partition("=")[0]
 
     def _redirect(self, node: Node) -> Redirect:
         fd: int | None = None
