@@ -26,7 +26,9 @@ _SOURCED = (
 )  # fmt: skip
 # Their output is one line.
 _ONE_LINE = frozenset(("pwd", "date", "whoami", "hostname", "nproc"))
-_VALUE = re.compile(r"\$(?:\?|\{\?\}|\{PIPESTATUS\[0\]\}|\{pipestatus\[1\]\})")
+# Expansions to the exit status of the pipeline before, and to that of its first command.
+STATUS = frozenset(("$?", "${?}"))
+FIRST_STATUS = frozenset(("${PIPESTATUS[0]}", "${PIPESTATUS}", "$PIPESTATUS", "${pipestatus[1]}"))
 # Variables whose value is the path of a directory.
 _PATHS = frozenset(("$HOME", "${HOME}", "$PWD", "${PWD}", "$(pwd)"))
 
@@ -104,7 +106,7 @@ def silent(name: str, argv: list[str | None]) -> bool:
 def lines(name: str, words: list[Word], *, optional: bool) -> list[Line] | None:
     """The lines that an `echo` or the like prints; None for other commands."""
     if name in _ONE_LINE:
-        return [Line((b"", b""), status=False, optional=optional)]
+        return [Line((b"", b""), status="", optional=optional)]
     if name == "printf" and len(words) == 2:
         return _printed(words[1].literal, optional=optional)
     if name != "echo":
@@ -116,7 +118,7 @@ def lines(name: str, words: list[Word], *, optional: bool) -> list[Line] | None:
     if arguments and (first := arguments[0].literal) and re.fullmatch(r"-[neE]+", first):
         raise Unclear
     texts = [""]
-    status = False
+    status = ""
     for index, word in enumerate(arguments):
         if index:
             texts[-1] += " "
@@ -126,22 +128,22 @@ def lines(name: str, words: list[Word], *, optional: bool) -> list[Line] | None:
             elif kind == "glob" and not {*text} & {*"*?[~"}:
                 texts[-1] += text  # a brace alone; what it may expand to would not be found
             else:
-                status = _VALUE.fullmatch(text) is not None
+                status = text if text in STATUS | FIRST_STATUS else ""
                 texts.append("")
     if len(texts) > 1 and not status and not "".join(texts).strip():
         raise Unclear
     if len(texts) > 2:
-        status = False
+        status = ""
     return _split(texts, status=status, optional=optional, escapes=escapes)
 
 
 def _printed(text: str | None, *, optional: bool) -> list[Line]:
     if text is None or "%" in text or not text.endswith("\\n"):
         raise Unclear
-    return _split([text[:-2]], status=False, optional=optional, escapes=True)
+    return _split([text[:-2]], status="", optional=optional, escapes=True)
 
 
-def _split(texts: list[str], *, status: bool, optional: bool, escapes: bool) -> list[Line]:
+def _split(texts: list[str], *, status: str, optional: bool, escapes: bool) -> list[Line]:
     """One `Line` for each line; of escapes only that of a newline is read."""
     found: list[list[str]] = [[]]
     for text in texts:
@@ -154,7 +156,7 @@ def _split(texts: list[str], *, status: bool, optional: bool, escapes: bool) -> 
     return [
         Line(
             tuple(text.encode() for text in line),
-            status=status and len(line) == 2,
+            status=status if len(line) == 2 else "",
             optional=optional,
         )
         for line in found

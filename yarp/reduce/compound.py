@@ -6,7 +6,17 @@ leaves the output exact. Source: spec Reduction, Shell text.
 
 from __future__ import annotations
 
-from yarp.reduce.commands import FILTERS, Filter, Unclear, argument, filtered, lines, silent
+from yarp.reduce.commands import (
+    FILTERS,
+    FIRST_STATUS,
+    STATUS,
+    Filter,
+    Unclear,
+    argument,
+    filtered,
+    lines,
+    silent,
+)
 from yarp.reduce.plan import SHELLS, Line, Plan, Segment, Shape
 from yarp.reduce.rules.match import Selection, launched, select
 from yarp.shell.parse import Command, Group, Opaque, Pipeline, parse
@@ -47,12 +57,14 @@ Sinks = dict[int, str]
 class _Output:
     """What one command prints on standard output; without a selection nobody knows it."""
 
-    __slots__ = ("filter", "known", "recovery", "selection")
+    __slots__ = ("filter", "first", "known", "recovery", "selection")
 
     def __init__(self, selection: Selection | None, *, recovery: bool = False) -> None:
         self.selection = selection
         self.recovery = recovery
         self.known = True
+        # Whether it is the output of the first command of its pipeline.
+        self.first = False
         self.filter = Filter()
 
 
@@ -81,6 +93,8 @@ class _Reader:
         self._conditional = False
         self._pipefail = False
         self._errexit = False
+        # What now expands to the exit status of the last output.
+        self._told: frozenset[str] = frozenset()
         self._shells = 0
 
     def plan(self, state: tuple[str, ...]) -> Plan:
@@ -129,9 +143,9 @@ class _Reader:
         for segment in segments:
             # The status of one command is not that of another one printed earlier.
             for line in segment.after[1:]:
-                line.status = False
+                line.status = ""
             for line in segment.before:
-                line.status = False
+                line.status = ""
         if len(segments) > 1:
             self._whole_stderr = True
         return segments
@@ -163,6 +177,8 @@ class _Reader:
                 self._conditional = True
             self._forget(earlier)
         optional = bool(pipeline.join) or self._errexit
+        options = self._pipefail, self._errexit
+        told = self._told
         at = len(self._items)
         if len(stages) == 1:
             self._part(stages[0], sinks, optional=optional)
@@ -174,6 +190,16 @@ class _Reader:
             self._forget(new)
         elif len(stages) > 1 and not self._pipefail:
             self._forget(new)
+        if pipeline.join == "||" and (self._pipefail, self._errexit) != options:
+            self._pipefail = self._errexit = False  # nobody knows
+        if not new:
+            for item in self._items[at:]:
+                if isinstance(item, Line) and item.status not in told:
+                    item.status = ""
+        self._told = frozenset()
+        if len(new) == 1:
+            known = STATUS if new[0].known else frozenset[str]()
+            self._told = known | FIRST_STATUS if new[0].first else known
 
     def _piped(self, pipeline: Pipeline, sinks: Sinks) -> None:
         """Find the stage whose output comes out at the end, filtered or not."""
@@ -215,6 +241,7 @@ class _Reader:
         if len(new) != 1 or not isinstance(new[0], _Output):
             raise Unclear
         output = new[0]
+        output.first = at == 0 and isinstance(stages[0], Command)
         for name, words in filters:
             if output.selection is not None:
                 _narrow(output, filtered(name, words, output.selection))
@@ -260,13 +287,10 @@ class _Reader:
 
     def _inside(self, body: list[Chain], sinks: Sinks, *, apart: bool) -> None:
         kept = self._pipefail, self._errexit
-        at = len(self._items)
+        self._told = frozenset()
         self.chains(body, sinks)
         if apart:
             self._pipefail, self._errexit = kept
-        for item in self._items[at:]:
-            if isinstance(item, Line):
-                item.status = item.status and not apart
 
     def _words(self, command: Command) -> tuple[str | None, list[str | None], list[Word]]:
         """The program, what a rule sees of its words, and the words; prefixes taken away."""

@@ -26,13 +26,14 @@ _SEPARATORS = dict.fromkeys(map(ord, " \t\r\n|&;<>()$`{}\"'=/\\!"), " ")
 class Line:
     """A line that an `echo` of the text prints: `texts` with something unknown between them.
 
-    `status`: the unknown thing is the exit status of the command before. `optional`: it is
+    `status`: the expansion of an exit status that is the unknown thing, while it is the status
+    of the output before; else empty. `optional`: it is
     printed only if that command succeeded, or failed.
     """
 
     __slots__ = ("optional", "status", "texts")
 
-    def __init__(self, texts: tuple[bytes, ...], *, status: bool, optional: bool) -> None:
+    def __init__(self, texts: tuple[bytes, ...], *, status: str, optional: bool) -> None:
         self.texts = texts
         self.status = status
         self.optional = optional
