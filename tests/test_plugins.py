@@ -370,6 +370,7 @@ def test_a_live_call_loads_the_plugins_that_the_callback_names_and_no_others(sit
         {"yarp_rewrite_input": ("alpha",)},
         {"alpha": "yarp_alpha", "bravo": "yarp_bravo"},
         (),
+        (),
         b"",
     )
     assert for_call(compiled, "yarp_rewrite_input").rewrite_input(CALL) == "rewritten"
@@ -423,6 +424,25 @@ def yarp_reducers():
         ("alpha", "any"),
         ("bravo", "any"),
     ]
+
+
+def test_a_reducer_whose_code_cannot_be_named_is_left_out_and_said(site):
+    code = """
+from yarp.plugin import Band, Reducer, hookimpl
+
+@hookimpl
+def yarp_reducers():
+    make = lambda argv, options: None
+    return [
+        Reducer("hidden", band=Band.FALLBACK, make=make),
+        Reducer("open", band=Band.FALLBACK, make=print),
+    ]
+"""
+    site.install("acme", code)
+    plugins = load(site)
+    assert [one.name for _, one in plugins.reducers()] == ["open"]
+    assert "reducer hidden must be at the top level" in plugins.problems[0]
+    assert plugins.plugins[0].status == "active"
 
 
 def test_hook_rule_packs_of_a_plugin_are_compiled(plugin_site):

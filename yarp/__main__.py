@@ -9,6 +9,7 @@ _LEAN = {
     "read": "yarp.cli.recover",
     "grep": "yarp.cli.recover",
     "calls": "yarp.cli.recover",
+    "reduce": "yarp.cli.reduce",
 }
 
 

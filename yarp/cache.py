@@ -19,16 +19,25 @@ import sys
 from yarp import __version__, paths
 from yarp.errors import ConfigError, PluginError, YarpError
 from yarp.settings import Settings
+from yarp.types import Band
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import Any, Protocol
 
+    class Selected(Protocol):
+        """The rule that a command selects."""
+
+        pack: str
+        rule: str
+        family: str
+
+    Declared = tuple[str, str, int, tuple[str, ...], str]
     Stamp = tuple[int, int, int] | None
     Key = tuple[object, ...]
 
-_MAGIC = b"yarp\x00\x01\r\n"
+_MAGIC = b"yarp\x00\x02\r\n"
 _HASH_KEY = 0x59415250
 _COMPILE_LIMIT_MS = 60_000
 _UNUSED_SECONDS = 30 * 86400
@@ -41,10 +50,12 @@ class Compiled:
     of a plugin that failed, just `problem`. Ask `host` for one.
     `callbacks`: for each callback hook the plugins that implement it, in calling order. Only
     where one is named does a call import `yarp.plugins` and those plugins.
+    `reducers`: in the order they are asked, each one's plugin, name, band, what it serves, and
+    its code as `module:qualname`. Ask `candidates` for those of a call.
     `plugins`: for each plugin the module to import. `problems`: a sentence each.
     """
 
-    __slots__ = ("_rules", "callbacks", "hosts", "plugins", "problems", "settings")
+    __slots__ = ("_rules", "callbacks", "hosts", "plugins", "problems", "reducers", "settings")
 
     def __init__(
         self,
@@ -53,6 +64,7 @@ class Compiled:
         callbacks: dict[str, tuple[str, ...]],
         plugins: dict[str, str],
         problems: tuple[str, ...],
+        reducers: tuple[Declared, ...],
         rules: bytes,
     ) -> None:
         self.settings = Settings.restore(settings)
@@ -60,6 +72,7 @@ class Compiled:
         self.callbacks = callbacks
         self.plugins = plugins
         self.problems = problems
+        self.reducers = reducers
         self._rules: bytes | dict[str, Any] = rules
 
     @property
@@ -68,6 +81,24 @@ class Compiled:
         if isinstance(self._rules, bytes):
             self._rules = marshal.loads(self._rules)  # noqa: S302 - our own bytes, checked
         return self._rules  # type: ignore[return-value]
+
+    def candidates(self, selection: Selected) -> list[tuple[str, Callable[..., Any]]]:
+        """The plugins' reducers for the selected rule: what each is called, and its `make`.
+
+        The first call of a `make` imports its module, and raises what that raises.
+        """
+        if not self.reducers:
+            return []
+        # A rule goes by its id, or by its pack's name and its id; a fallback serves them all.
+        wanted: tuple[set[str], ...] = (
+            {selection.rule, f"{selection.pack}/{selection.rule}"},
+            {selection.family},
+        )
+        return [
+            (f"reducer {name} of plugin {plugin}", _later(code))
+            for plugin, name, band, serves, code in self.reducers
+            if band == Band.FALLBACK or not wanted[band].isdisjoint(serves)
+        ]
 
     def host(self, name: str) -> dict[str, Any]:
         """The declaration of the host `name`. Raises PluginError with the reason without it."""
@@ -99,6 +130,13 @@ def resolve(reference: str) -> Any:
     for name in qualname.split(".") if qualname else ():
         found = getattr(found, name)
     return found
+
+
+def _later(reference: str) -> Callable[..., Any]:
+    def make(*arguments: object) -> Any:
+        return resolve(reference)(*arguments)
+
+    return make
 
 
 def site_directories() -> tuple[str, ...]:
@@ -145,6 +183,7 @@ def pack(
     callbacks: dict[str, tuple[str, ...]],
     plugins: dict[str, str],
     problems: Iterable[str],
+    reducers: Iterable[Declared],
     rules: dict[str, Any],
 ) -> bytes:
     """The bytes of a cache file."""
@@ -156,6 +195,7 @@ def pack(
         callbacks,
         plugins,
         tuple(problems),
+        tuple(reducers),
         marshal.dumps(rules),
     )
     body = marshal.dumps(values)

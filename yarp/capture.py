@@ -315,7 +315,7 @@ class Capture:
         row = self._row(session, source_call_id)
         whole = self._source_output(row)
         source = "result_text" if whole is None else "source_output"
-        reduction = Reduction(selection, self.settings, shape=shape)
+        reduction = Reduction(selection, self.settings, self._compiled.candidates, shape)
         if whole is None:
             reduction.feed(0, _utf8(text.removesuffix(ending)))
         else:
@@ -331,6 +331,8 @@ class Capture:
             planned.status(exit_code, success=success),
             Recovery(row.archive_ref, completeness, (source, source)),
         )
+        if summary.fault is not None:
+            sys.stderr.write(f"yarp: {summary.fault}\n")
         return Shortened(summary.stdout.decode() + ending, source) if summary.changed else None
 
     def cap(

@@ -55,7 +55,13 @@ def compile_declarations() -> bytes:
         elif plugin.status == "unpinned":
             hosts[plugin.entry.name] = {"problem": f"YARP_PLUGINS leaves {plugin.entry} out"}
     modules = {plugin.entry.name: plugin.entry.module for plugin in plugins.plugins}
-    data = cache.pack(key, stamps, settings, hosts, callbacks, modules, plugins.problems, rules)
+    reducers = [
+        (name, one.name, one.band, one.serves, reference(one.make))
+        for name, one in plugins.reducers()
+    ]
+    data = cache.pack(
+        key, stamps, settings, hosts, callbacks, modules, plugins.problems, reducers, rules
+    )
     for problem in plugins.problems:
         sys.stderr.write(f"yarp: {problem}\n")
     # A change within the clock's tick of our reading would not show in the stat.
@@ -90,6 +96,7 @@ def _plain(host: Host) -> dict[str, Any]:
         "shell": host.shell,
         "keeps_shell_state": host.keeps_shell_state,
         "withholds": host.withholds,
+        "cut": None if host.cut is None else host.cut.plain(),
     }
     for part in HOST_CALLABLES:
         function = getattr(host, part)

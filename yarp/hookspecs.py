@@ -114,7 +114,6 @@ def yarp_rule_packs() -> list[RulePack] | None:
 def yarp_reducers() -> list[Reducer] | None:
     """Bring reducers of your own.
 
-    Not called yet: no engine asks for a plugin's reducers.
     Called once, when the cache is compiled; `Reducer.make` is imported for the calls that it
     serves. None or an empty list: no reducers. Reducers are asked by band (EXACT, FAMILY,
     FALLBACK), plugin order, then name, and the first that does not decline wins; a command

@@ -323,9 +323,18 @@ class Plugins:
         return self._declared("yarp_rule_packs", RulePack)
 
     def reducers(self) -> list[tuple[str, Reducer]]:
-        """The reducers in the order they are asked, each with its plugin."""
+        """The reducers in the order they are asked, each with its plugin.
+
+        One whose code the cache could not name is left out, and its plugin says so.
+        """
         place = {plugin.entry.name: number for number, plugin in enumerate(self.plugins)}
-        found = self._declared("yarp_reducers", Reducer)
+        found = []
+        for name, one in self._declared("yarp_reducers", Reducer):
+            if _at_top_level(one.make):
+                found.append((name, one))
+            else:
+                what = f"make of reducer {one.name} must be at the top level of a module"
+                self._complain(name, f"plugin {name}: {what}", fatal=False)
         return sorted(found, key=lambda one: (one[1].band, place[one[0]], one[1].name))
 
     def redactors(self, policy: str) -> list[Redactor]:
@@ -371,15 +380,17 @@ def _misdeclared(name: str, host: Host) -> str | None:
         return f"plugin {name} declares the host {host.name}; both must have one name"
     for part in HOST_CALLABLES:
         function = getattr(host, part)
-        if function is None:
-            continue
-        try:
-            found = cache.resolve(reference(function))
-        except (AttributeError, ImportError, KeyError, ValueError):
-            found = None
-        if found is not function:
+        if function is not None and not _at_top_level(function):
             return f"plugin {name}: {part} must be a function at the top level of a module"
     return None
+
+
+def _at_top_level(function: Any) -> bool:
+    try:
+        found: Any = cache.resolve(reference(function))
+    except (AttributeError, ImportError, KeyError, ValueError):
+        return False
+    return found is function
 
 
 def reference(function: Any) -> str:

@@ -186,7 +186,9 @@ class _Run:
                 from yarp.spool.hold import Hold
 
                 shape = None if self._plan is None else self._plan.shape
-                self._reduction = Reduction(selection, self._compiled.settings, shape=shape)
+                compiled = self._compiled
+                candidates = compiled.candidates
+                self._reduction = Reduction(selection, compiled.settings, candidates, shape)
                 self._hold = Hold(directory)
         except Exception as error:  # noqa: BLE001 - it is shown as it comes
             self._problem(error)
@@ -331,6 +333,8 @@ class _Run:
         except Exception as error:  # noqa: BLE001 - exact bytes go out instead
             self._problem(error)
             return None
+        if summary.fault is not None:
+            self._problems[summary.fault] = None
         return summary if summary.changed else None
 
     def _commit(self, receipt: Receipt, streams: Streams | None) -> bool:

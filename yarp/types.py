@@ -190,6 +190,34 @@ class Health(Value):
         self.notes = tuple(notes)
 
 
+class Cut(Value):
+    """How a host itself shortens what a tool gave before the model sees it.
+
+    `limit` is in `unit`: bytes, characters or tokens. `keeps` says which part stays: head,
+    tail, or ends for both. `lines`: how many lines at most; None: any number. What a notice
+    of the host's adds is not counted.
+    """
+
+    __slots__ = ("keeps", "limit", "lines", "unit")
+    _shown = "limit"
+
+    def __init__(self, limit: int, unit: str, *, keeps: str, lines: int | None = None) -> None:
+        if unit not in ("bytes", "characters", "tokens"):
+            raise ValueError("the unit of a cut must be bytes, characters or tokens")
+        if keeps not in ("head", "tail", "ends"):
+            raise ValueError("a cut keeps head, tail or ends")
+        if limit < 1 or (lines is not None and lines < 1):
+            raise ValueError("a cut leaves something")
+        self.limit = limit
+        self.unit = unit
+        self.keeps = keeps
+        self.lines = lines
+
+    def plain(self) -> dict[str, Any]:
+        """The fields by name; `Cut(**fields)` is the inverse."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
 class Host(Value):
     """An agent whose calls YARP can capture, declared by its plugin.
 
@@ -209,9 +237,12 @@ class Host(Value):
     one. Both are idempotent and keep foreign entries.
     `health(directory)`: how the host stands on this machine.
     `withholds`: what this host keeps from YARP, a sentence each. Source: spec "Hosts".
+    `cut`: what the host itself leaves of a shell tool's output; None: not known, and then
+    `yarp stats` does not say what the host would have shown.
     """
 
     __slots__ = (
+        "cut",
         "decode",
         "health",
         "install",
@@ -239,6 +270,7 @@ class Host(Value):
         uninstall: Callable[[str, bool, str | None], list[str]] | None = None,
         health: Callable[[str | None], Health] | None = None,
         withholds: Iterable[str] = (),
+        cut: Cut | None = None,
     ) -> None:
         self.name = name
         self.title = title or name
@@ -255,6 +287,7 @@ class Host(Value):
         self.uninstall = uninstall
         self.health = health
         self.withholds = tuple(withholds)
+        self.cut = cut
 
 
 if TYPE_CHECKING:
@@ -289,9 +322,11 @@ class Band:
 class Reducer(Value):
     """A reducer of a plugin's own.
 
-    `serves`: the rule ids of band EXACT, the families of band FAMILY, nothing for FALLBACK.
-    `make(argv, options)`: a `Family` for one call. It is fed whole lines in blocks, and its
-    `finish` gives `Piece`s in display order, or None to decline.
+    `serves`: the rules of band EXACT, each as `id` or as `pack/id`; the families of band FAMILY;
+    nothing for FALLBACK.
+    `make(argv, options)`: a `Family` for one call, a class or function at the top level of a
+    module. It is fed whole lines in blocks, and its `finish` gives `Piece`s in display order,
+    or None to decline.
     Source: spec "Reduction", Order of things.
     """
 

@@ -449,3 +449,43 @@ def test_a_broken_configuration_is_said_in_every_answer(connect, environment):
         assert answer["ok"] is False
         assert "colour" in answer["error"]
     peer.kill()
+
+
+REDUCER = """
+from yarp.plugin import Band, Family, Piece, Reducer
+
+class Says(Family):
+    def feed(self, stream, block):
+        if b"(failures=2)" in block:
+            raise KeyError("secret payload")
+
+    def finish(self, status):
+        return [Piece(b"said by acme", 0, lines=0)]
+
+
+@hookimpl
+def yarp_reducers():
+    return [Reducer("says", band=Band.FALLBACK, make=Says)]
+"""
+
+
+def test_a_plugin_may_reduce_and_what_it_raises_leaves_the_result_alone(
+    environment, connect, tmp_path
+):
+    with open(tmp_path / "site" / "yarp_acme.py", "a", encoding="utf-8") as module:
+        module.write(REDUCER)
+    peer = connect(environment)
+    peer.begin("c1", before={"command": "python3 -m unittest -v"})
+    fields = {
+        "sourceCallId": "c1",
+        "command": "python3 -m unittest -v",
+        "isError": True,
+        "sourceCompleteness": "complete",
+    }
+    assert peer.ok("reduce", text=LONG, **fields)["content"].startswith("said by acme\n[yarp: ")
+    failing = LONG.replace("(failures=1)", "(failures=2)")
+    assert peer.ok("reduce", text=failing, **fields)["changed"] is False
+    status, said = peer.close()
+    assert status == 0
+    assert "reducer says of plugin acme raised KeyError" in said
+    assert "secret" not in said

@@ -44,7 +44,8 @@ class Everything(Family):
 def reduce(
     data, *families, status=0, stderr=b"", selection=PLAIN, step=None, recovery=None, options=None
 ):
-    reduction = Reduction(selection, options or Settings(), families)
+    candidates = [(family.__name__, family) for family in families]
+    reduction = Reduction(selection, options or Settings(), lambda _: candidates)
     for number, stream in enumerate((data, stderr)):
         for at in range(0, len(stream), step or max(1, len(stream))):
             reduction.feed(number, stream[at : at + (step or len(stream))])
@@ -118,7 +119,19 @@ def test_a_family_that_raises_or_declines_costs_the_summary_alone():
         assert not summary.changed
         assert "secret" not in summary.reason
     assert "ValueError" in reduce(data, Raises).reason
-    assert reduce(data, Raises, Declines, Everything).changed
+    assert "ValueError" in reduce(data, Raises, Everything).fault
+    assert "KeyError" in reduce(data, Declines, RaisesLate, Everything).fault
+    assert reduce(data, Declines, Everything).fault is None
+
+
+def test_a_reducer_whose_turn_does_not_come_may_raise_unheard():
+    class Raises(Everything):
+        def feed(self, stream, block):
+            raise ValueError
+
+    summary = reduce(b"line\n" * 4000, Everything, Raises)
+    assert summary.changed
+    assert summary.fault is None
 
 
 def test_the_marker_counts_what_is_missing_and_how_to_find_it():
@@ -236,7 +249,7 @@ def test_memory_is_bounded_by_the_policy():
         def feed(self, stream, block):
             self.fed[stream] = b"%d" % len(block)
 
-    reduction = Reduction(PLAIN, Settings(), [Counts])
+    reduction = Reduction(PLAIN, Settings(), lambda _: [("counts", Counts)])
     chunk = (b"x" * 80 + b"\n") * 800 + b"y" * 100_000
     tracemalloc.start()
     for _ in range(300):

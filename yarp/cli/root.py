@@ -32,6 +32,7 @@ _COMMANDS = {
     "calls": ("yarp.cli.recover", None, "List recent calls."),
     "plan": ("yarp.cli.plan", "plan", "Say what would be done with a command text."),
     "rewrite": ("yarp.cli.plan", "rewrite", "Print the text that runs a command below yarp run."),
+    "reduce": ("yarp.cli.reduce", None, "Shorten what another program ran; a filter."),
     "archive": ("yarp.cli.archive", "command", "Verify, measure, prune and feed the archive."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
     "plugins": ("yarp.cli.plugins", "plugins", "List the plugins, or start a new one."),

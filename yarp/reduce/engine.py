@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from yarp.settings import Settings
 
     FamilyMaker = Callable[[tuple[str, ...], dict[str, int]], Family]
+    Candidates = Callable[[Selection], Sequence[tuple[str, FamilyMaker]]]
 
 __all__ = ["Recovery", "Reduction", "Status", "Summary"]
 
@@ -34,30 +35,38 @@ _CONTROL = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
 
 
 class Summary:
-    """The outcome: when `changed` is False the exact bytes are to be shown, for `reason`."""
+    """The outcome: when `changed` is False the exact bytes are to be shown, for `reason`.
 
-    __slots__ = ("changed", "reason", "stderr", "stdout")
+    `fault` is the sentence that names the reducer which raised, for stderr; else None.
+    """
 
-    def __init__(self, changed: bool, stdout: bytes, stderr: bytes, reason: str) -> None:
+    __slots__ = ("changed", "fault", "reason", "stderr", "stdout")
+
+    def __init__(
+        self, changed: bool, stdout: bytes, stderr: bytes, reason: str, fault: str | None = None
+    ) -> None:
         self.changed = changed
         self.stdout = stdout
         self.stderr = stderr
         self.reason = reason
+        self.fault = fault
 
 
 class Reduction:
     """Reduces one call's two streams by the selected rule, in memory bounded by the policy.
 
-    `candidates` are asked before the rule's own family, in order; the first that does not
-    decline wins. `shape` says how the output of a compound text is put together; None: all of it
-    is the one command's. Nothing is loaded for an output that fits its budget.
+    `candidates` gives the reducers that serve a selection, each with what it is called. They are
+    asked before the rule's own family, in order; the first that does not decline wins, and one
+    that raises leaves the output exact when its turn comes. `shape` says how the output of a
+    compound text is put together; None: all of it is the one command's. Nothing is loaded for an
+    output that fits its budget.
     """
 
     def __init__(
         self,
         selection: "Selection",
         settings: "Settings",
-        candidates: "Sequence[FamilyMaker]" = (),
+        candidates: "Candidates | None" = None,
         shape: "Shape | None" = None,
     ) -> None:
         options = {
@@ -96,49 +105,47 @@ class Reduction:
         for number, stream in enumerate(self._streams):
             for block in stream.end():
                 self._pass_on(number, block)
-        for family in self._families or ():
-            try:
+        try:
+            for family in self._families or ():
                 pieces = family.finish(status)
                 if pieces:
                     return self._show(pieces, budget, total, recovery)
-            except Exception as error:  # noqa: BLE001 - a faulty reducer costs a summary, never a call
-                self._reason = f"{type(family).__module__} raised {type(error).__name__}"
+        except _Faulty as found:
+            return Summary(False, b"", b"", str(found), str(found))
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs a summary, never a call
+            fault = f"the summary raised {type(error).__name__}; the output is shown as it is"
+            return Summary(False, b"", b"", fault, fault)
         return _exact(self._reason)
 
     def _pass_on(self, stream: int, block: bytes) -> None:
         families = self._families
         if families is None:
             families = self._families = self._load()
-        for family in tuple(families):
-            try:
-                family.feed(stream, block)
-            except Exception as error:  # noqa: BLE001 - as above
-                self._reason = f"{type(family).__module__} raised {type(error).__name__}"
-                families.remove(family)
+        for family in families:
+            family.feed(stream, block)
 
     def _load(self) -> list[Family]:
         if self._shape is None:
             return self._families_of(self._selection)
         from yarp.reduce.parts import Parts
 
-        return [Parts(self._shape, self._families_of)]
+        shape = self._shape
+        return [_Guarded("the reducer of parts", lambda: Parts(shape, self._families_of))]
 
     def _families_of(self, selection: "Selection") -> list[Family]:
         name = selection.family
         module = "yarp.reduce.families." + _MODULES.get(name, name)
-        families: list[Family] = []
-        makers = list(self._candidates)
+        makers = [] if self._candidates is None else list(self._candidates(selection))
         try:
             __import__(module)
-            makers.append(sys.modules[module].Family)
+            makers.append((f"the family {name}", sys.modules[module].Family))
         except ImportError:
             self._reason = f"no family {name}"
-        for make in makers:
-            try:
-                families.append(make(selection.argv, dict(self._options)))
-            except Exception as error:  # noqa: BLE001 - as above
-                self._reason = f"a reducer raised {type(error).__name__}"
-        return families
+        argv, options = selection.argv, self._options
+        return [
+            _Guarded(who, lambda make=make: make(argv, dict(options)))  # type: ignore[misc]
+            for who, make in makers
+        ]
 
     def _show(self, pieces: list[Piece], budget: int, total: int, recovery: Recovery) -> Summary:
         for piece in pieces:
@@ -157,6 +164,47 @@ class Reduction:
         ):
             return _exact("no saving")
         return Summary(True, best.texts[0], best.texts[1], "")
+
+
+class _Faulty(Exception):
+    """The sentence that names a reducer which raised."""
+
+
+class _Guarded(Family):
+    """A family whose exceptions, wherever they come, are one `_Faulty` when its turn comes.
+
+    A faulty reducer costs a summary, never a call.
+    """
+
+    def __init__(self, who: str, make: "Callable[[], Family]") -> None:
+        self._who = who
+        self._fault: _Faulty | None = None
+        try:
+            self._family = make()
+        except Exception as error:  # noqa: BLE001 - whatever it raises is its own
+            self._note(error)
+
+    def feed(self, stream: int, block: bytes) -> None:
+        if self._fault is None:
+            try:
+                self._family.feed(stream, block)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._note(error)
+
+    def finish(self, status: Status) -> list[Piece] | None:
+        if self._fault is None:
+            try:
+                return self._family.finish(status)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._note(error)
+        raise self._fault or _Faulty(self._who)
+
+    def _note(self, error: Exception) -> None:
+        if isinstance(error, _Faulty):
+            self._fault = error
+        else:
+            what = f"{self._who} raised {type(error).__name__}; the output is shown as it is"
+            self._fault = _Faulty(what)
 
 
 class _Shown:

@@ -185,7 +185,7 @@ class Child:
                         self._spool.settled()
                 elif take(reading[descriptor], chunk):
                     if len(chunk) == _PIPE_BYTES == sizes[descriptor]:
-                        sizes[descriptor] = _enlarge(descriptor)
+                        sizes[descriptor] = enlarge(descriptor)
                     continue
                 poll.unregister(descriptor)
                 os.close(descriptor)
@@ -345,7 +345,7 @@ def write_all(descriptor: int, data: bytes) -> None:
             poll.poll()
 
 
-def _enlarge(pipe: int) -> int:
+def enlarge(pipe: int) -> int:
     """Let a busy pipe hold more; how much to read from it at once."""
     try:
         import fcntl

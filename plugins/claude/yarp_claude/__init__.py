@@ -1,6 +1,6 @@
 """YARP for Claude Code: what can be captured, and what the host withholds."""
 
-from yarp.plugin import Health, Host, hookimpl
+from yarp.plugin import Cut, Health, Host, hookimpl
 
 
 @hookimpl
@@ -11,6 +11,7 @@ def yarp_host() -> Host:
         title="Claude Code",
         shell_tools={"Bash": "command"},
         health=health,
+        cut=Cut(30_000, "characters", keeps="ends"),
         withholds=(
             (
                 "A failed call's output reaches hooks already cut; the whole of it, and a shorter"

@@ -1,6 +1,6 @@
 """YARP for Codex: what can be captured, and what the host withholds."""
 
-from yarp.plugin import Health, Host, hookimpl
+from yarp.plugin import Cut, Health, Host, hookimpl
 
 
 @hookimpl
@@ -11,6 +11,7 @@ def yarp_host() -> Host:
         title="Codex",
         shell_tools={"Bash": "command"},
         health=health,
+        cut=Cut(10_000, "tokens", keeps="ends"),
         withholds=(
             (
                 "Hooks see a result already cut to the model's limit and without its exit status;"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from yarp.plugin import Host, hookimpl
+from yarp.plugin import Cut, Host, hookimpl
 
 
 @hookimpl
@@ -20,6 +20,7 @@ def yarp_host() -> Host:
         install=install,
         uninstall=uninstall,
         health=health,
+        cut=Cut(50 << 10, "bytes", keeps="tail", lines=2000),
         withholds=(
             "Pi joins standard output and standard error; yarp run alone keeps them apart.",
             "Pi 0.73 names a failed command's whole output in text alone: marked incomplete.",

@@ -1,0 +1,133 @@
+"""`yarp reduce`: what a command printed in, the short answer out; a filter for other programs.
+
+Nothing is archived, and the marker says so. Source: spec "Reduction"; hot lane, so no framework
+of command lines.
+"""
+
+from __future__ import annotations
+
+import _signal
+import os
+import sys
+
+from yarp import cache
+from yarp.cli.words import Options
+from yarp.errors import StorageError, UsageError, YarpError
+from yarp.reduce.rules.match import select
+from yarp.shell.quoting import split
+from yarp.shell.words import simple_argv
+from yarp.spool.stream import enlarge, write_all
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.reduce.rules.match import Selection
+
+HELP = """\
+Examples:
+  pytest -v 2>&1 | yarp reduce --command 'pytest -v' --exit-code 1
+  yarp reduce --command 'git log' < log.txt
+
+Usage: yarp reduce --command TEXT [--exit-code N]
+
+Read what the command TEXT printed on standard input and write what a model needs of it to
+standard output: the same short answer as `yarp run` gives. What no rule selects, and what would
+not become shorter, is copied byte for byte. Nothing is archived: the marker says so, and there
+is no way back but the input itself. TEXT is never run.
+
+Options:
+  --command TEXT   the command whose output this is; it selects the rule
+  --exit-code N    how it ended (0 to 255); unknown without it, which is read as a failure
+  -h, --help       show this
+
+Exit codes: 0; 64 usage, or a broken configuration, and then the input is copied; 74 I/O;
+141 the reader of the output went away.
+"""
+_READER_GONE = 141
+
+
+def main(argv: list[str]) -> int:
+    """Filter standard input; returns the exit status. `argv` is (yarp, reduce, words)."""
+    try:
+        options = Options(
+            "reduce",
+            argv[2:],
+            {"--command": "command", "--exit-code": "exit_code"},
+            {"-h": "help", "--help": "help"},
+        )
+        if "help" in options.switches:
+            sys.stdout.write(HELP)
+            return 0
+        if options.positional:
+            raise options.wrong(f"unexpected word {options.positional[0]}")
+        command = options.value("command")
+        if command is None:
+            raise options.wrong("--command TEXT is missing")
+        exit_code = options.number("exit_code", 0, 255)
+    except UsageError as error:
+        return _fail(error)
+    # Python's own handler would leave a trace where a filter just ends.
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    try:
+        return _filter(command, exit_code)
+    except BrokenPipeError:
+        return _READER_GONE
+    except OSError as error:
+        return _fail(StorageError(error.strerror or "input or output failed"))
+
+
+def _fail(error: YarpError) -> int:
+    sys.stderr.write(f"yarp: {error}\n")
+    return error.exit_code
+
+
+def _filter(command: str, exit_code: int | None) -> int:
+    try:
+        compiled = cache.load()
+        selection = _selected(command, compiled)
+    except YarpError as error:
+        # What is wrong with YARP must not swallow another program's output.
+        _copy()
+        return _fail(error)
+    if selection is None:
+        _copy()
+        return 0
+    from yarp.reduce.engine import Recovery, Reduction, Status
+    from yarp.spool.hold import Hold
+
+    reduction = Reduction(selection, compiled.settings, compiled.candidates)
+    hold = Hold(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - it is unlinked at once
+    size = enlarge(0)
+    while chunk := os.read(0, size):
+        try:
+            hold.keep(0, chunk)
+        except YarpError as error:
+            hold.show(_show)
+            write_all(1, chunk)
+            _copy()
+            return _fail(error)
+        reduction.feed(0, chunk)
+    summary = reduction.finish(Status(exit_code), Recovery(None))
+    if summary.fault is not None:
+        sys.stderr.write(f"yarp: {summary.fault}\n")
+    if summary.changed:
+        write_all(1, summary.stdout + summary.stderr)
+    else:
+        hold.show(_show)
+    return 0
+
+
+def _show(_: int, chunk: bytes) -> None:
+    write_all(1, chunk)
+
+
+def _copy() -> None:
+    size = enlarge(0)
+    while chunk := os.read(0, size):
+        write_all(1, chunk)
+
+
+def _selected(command: str, compiled: cache.Compiled) -> Selection | None:
+    if not compiled.settings.pruning_enabled:
+        return None
+    argv = simple_argv(command) or split(command)
+    return select(argv, compiled.rules) if argv else None
