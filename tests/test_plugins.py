@@ -371,6 +371,7 @@ def test_a_live_call_loads_the_plugins_that_the_callback_names_and_no_others(sit
         {"alpha": "yarp_alpha", "bravo": "yarp_bravo"},
         (),
         (),
+        (),
         b"",
     )
     assert for_call(compiled, "yarp_rewrite_input").rewrite_input(CALL) == "rewritten"

@@ -52,10 +52,21 @@ class Compiled:
     where one is named does a call import `yarp.plugins` and those plugins.
     `reducers`: in the order they are asked, each one's plugin, name, band, what it serves, and
     its code as `module:qualname`. Ask `candidates` for those of a call.
+    `projects`: each trusted project's root and what its rules change, the innermost first.
     `plugins`: for each plugin the module to import. `problems`: a sentence each.
     """
 
-    __slots__ = ("_rules", "callbacks", "hosts", "plugins", "problems", "reducers", "settings")
+    __slots__ = (
+        "_merged",
+        "_rules",
+        "callbacks",
+        "hosts",
+        "plugins",
+        "problems",
+        "projects",
+        "reducers",
+        "settings",
+    )
 
     def __init__(
         self,
@@ -65,6 +76,7 @@ class Compiled:
         plugins: dict[str, str],
         problems: tuple[str, ...],
         reducers: tuple[Declared, ...],
+        projects: tuple[tuple[str, bytes], ...],
         rules: bytes,
     ) -> None:
         self.settings = Settings.restore(settings)
@@ -73,14 +85,32 @@ class Compiled:
         self.plugins = plugins
         self.problems = problems
         self.reducers = reducers
+        self.projects = projects
         self._rules: bytes | dict[str, Any] = rules
+        self._merged: dict[str, dict[str, Any]] = {}
 
     @property
     def rules(self) -> dict[str, Any]:
-        """The compiled rules, read when first asked for: recovery never needs them."""
+        """The compiled rules where this process runs; read when first asked for."""
+        directory = None
+        if self.projects:
+            try:
+                directory = os.getcwd()
+            except OSError:  # somebody removed it
+                directory = None
+        return self.rules_in(directory)
+
+    def rules_in(self, directory: str | None) -> dict[str, Any]:
+        """The compiled rules for a command that runs in `directory`, a canonical path."""
         if isinstance(self._rules, bytes):
             self._rules = marshal.loads(self._rules)  # noqa: S302 - our own bytes, checked
-        return self._rules  # type: ignore[return-value]
+        rules: dict[str, Any] = self._rules  # type: ignore[assignment]
+        for root, overlay in self.projects:
+            if directory is not None and (directory + "/").startswith(root.rstrip("/") + "/"):
+                if root not in self._merged:
+                    self._merged[root] = merged(rules, marshal.loads(overlay))  # noqa: S302 - as above
+                return self._merged[root]
+        return rules
 
     def candidates(self, selection: Selected) -> list[tuple[str, Callable[..., Any]]]:
         """The plugins' reducers for the selected rule: what each is called, and its `make`.
@@ -120,6 +150,17 @@ def load() -> Compiled:
     """
     wanted = key()
     return _read(file(wanted), wanted) or _rebuild(wanted)
+
+
+def merged(rules: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
+    """The compiled rules with what a project changes in them."""
+    return {
+        **rules,
+        **{
+            key: {**rules[key], **value} if isinstance(value, dict) else value
+            for key, value in overlay.items()
+        },
+    }
 
 
 def resolve(reference: str) -> Any:
@@ -184,6 +225,7 @@ def pack(
     plugins: dict[str, str],
     problems: Iterable[str],
     reducers: Iterable[Declared],
+    projects: Iterable[tuple[str, bytes]],
     rules: dict[str, Any],
 ) -> bytes:
     """The bytes of a cache file."""
@@ -196,6 +238,7 @@ def pack(
         plugins,
         tuple(problems),
         tuple(reducers),
+        tuple(projects),
         marshal.dumps(rules),
     )
     body = marshal.dumps(values)

@@ -6,6 +6,7 @@ the call that found the old one stale. Source: spec "Architecture", Contract.
 
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 import time
@@ -15,17 +16,24 @@ from yarp import cache, paths
 from yarp.config import load_config
 from yarp.errors import ConfigError
 from yarp.plugins import CALLBACKS, HOST_CALLABLES, Plugins, discover, reference
-from yarp.types import RulePack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from importlib.resources.abc import Traversable
 
     from yarp.settings import Settings
     from yarp.types import Host
 
 # What decides the shape of the cache: in a checkout it changes without a new version.
-_SHAPES = ("cache", "compile", "config", "plugins", "settings", "types", "reduce.rules.load")
+_SHAPES = (
+    "cache",
+    "compile",
+    "config",
+    "plugins",
+    "settings",
+    "types",
+    "packs",
+    "reduce.rules.load",
+)
 # The coarsest clock that file systems stamp with is the kernel's tick.
 _TICK_NS = 10_000_000
 
@@ -46,7 +54,7 @@ def compile_declarations() -> bytes:
     stamps += _stamps(_modules(packages))
     plugins = Plugins(entries, settings)
     hosts = {name: _plain(host) for name, host in plugins.hosts().items()}
-    rules, files = _rules(plugins, settings)
+    rules, projects, files = _rules(plugins, settings)
     stamps += files
     callbacks = {hook: tuple(plugins.order(hook)) for hook in CALLBACKS if plugins.order(hook)}
     for plugin in plugins.plugins:
@@ -60,7 +68,16 @@ def compile_declarations() -> bytes:
         for name, one in plugins.reducers()
     ]
     data = cache.pack(
-        key, stamps, settings, hosts, callbacks, modules, plugins.problems, reducers, rules
+        key,
+        stamps,
+        settings,
+        hosts,
+        callbacks,
+        modules,
+        plugins.problems,
+        reducers,
+        projects,
+        rules,
     )
     for problem in plugins.problems:
         sys.stderr.write(f"yarp: {problem}\n")
@@ -106,52 +123,45 @@ def _plain(host: Host) -> dict[str, Any]:
 
 def _rules(
     plugins: Plugins, settings: Settings
-) -> tuple[dict[str, Any], list[tuple[str, cache.Stamp]]]:
-    """The compiled rules of all packs, and the stamps of the files they were read from.
+) -> tuple[dict[str, Any], list[tuple[str, bytes]], list[tuple[str, cache.Stamp]]]:
+    """The compiled rules, what each trusted project changes in them, and the stamps of it all.
 
     A pack that cannot be used is left out and noted: it costs summaries, never a call.
     """
-    from importlib.resources import files
+    from yarp import packs
+    from yarp.reduce.rules.load import compile_rules
 
-    from yarp.reduce.rules.load import BUILTIN, compile_rules, load_pack
-
-    own = os.path.join(os.path.dirname(paths.config_file()), "rules")
-    wanted = [("YARP", RulePack(BUILTIN, files("yarp.reduce.rules") / "builtin"))]
-    if os.path.isdir(own):
-        wanted.append(("the user's folder of rules", RulePack("user", own)))
-    wanted += [
-        ("rules.packs", RulePack(os.path.basename(path), path)) for path in settings.rule_packs
-    ]
-    wanted += [(f"plugin {name}", pack) for name, pack in plugins.rule_packs()]
-    stamps = _stamps([own])
-    packs, names = [], set[str]()
-    for owner, pack in wanted:
-        stamps += _stamps(_pack_files(pack.directory))
-        if pack.name in names:
-            plugins.notes.append(
-                f"{owner}: another rule pack is called {pack.name}; this one is left out"
-            )
-            continue
-        names.add(pack.name)
-        try:
-            packs.append(load_pack(pack.directory, pack.name))
-        except ConfigError as error:
-            plugins.notes.append(f"{owner}: {error}; the pack is left out")
-    rules = compile_rules(packs)
+    stamps = _stamps([packs.user_folder(), packs.trust_file()])
+    sources = packs.installed(plugins, settings)
+    for source in sources:
+        stamps += _stamps(packs.files_of(source.directory))
+    plugins.notes += [source.problem for source in sources if source.problem]
+    usable = [source.pack for source in sources if source.pack is not None]
+    rules = compile_rules(usable)
     plugins.notes += rules["problems"]
-    return rules, stamps
-
-
-def _pack_files(directory: Traversable | str) -> list[str]:
-    """The pack's directory and rule files; none inside an archive, which the site covers."""
-    if not isinstance(directory, str | os.PathLike):
-        return []
-    root = os.fspath(directory)
+    projects = []
     try:
-        names = sorted(name for name in os.listdir(root) if name.endswith(".toml"))
-    except OSError:
-        names = []
-    return [root, *(os.path.join(root, name) for name in names)]
+        trusted = packs.trusted_projects()
+    except ConfigError as error:
+        plugins.notes.append(str(error))
+        trusted = []
+    # The innermost project comes first: it is the one that counts.
+    for project in sorted(trusted, key=lambda project: -len(project.root)):
+        stamps += _stamps(packs.files_of(project.folder))
+        if project.pack is not None:
+            overlay = packs.overlay(rules, usable, project.pack)
+            plugins.notes += [
+                f"{project.root}: {problem}"
+                for problem in overlay["problems"]
+                if problem not in rules["problems"]
+            ]
+            projects.append((project.root, marshal.dumps(overlay)))
+        elif os.path.isdir(project.folder):
+            plugins.notes.append(
+                f"{project.folder}: {project.problem or 'changed since it was trusted'}; "
+                "its rules are not used"
+            )
+    return rules, projects, stamps
 
 
 def main(argv: list[str]) -> int:

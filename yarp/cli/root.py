@@ -34,6 +34,7 @@ _COMMANDS = {
     "rewrite": ("yarp.cli.plan", "rewrite", "Print the text that runs a command below yarp run."),
     "reduce": ("yarp.cli.reduce", None, "Shorten what another program ran; a filter."),
     "archive": ("yarp.cli.archive", "command", "Verify, measure, prune and feed the archive."),
+    "rules": ("yarp.cli.rules", "command", "List, explain, test and write rules."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
     "plugins": ("yarp.cli.plugins", "plugins", "List the plugins, or start a new one."),
     "hooks": ("yarp.cli.plugins", "hooks", "List the hooks and who implements them."),

@@ -4,6 +4,8 @@ One directory is one pack; every `*.toml` in it is read, in order of name. The f
 docs/reference/rules.md. A mistake is a ConfigError that names file, rule and key.
 """
 
+import os
+import stat
 import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -23,6 +25,9 @@ _BUDGETS = {
 }
 _FAMILIES = ("test", "search", "diff", "list", "status", "log")
 _FILE_BYTES = 1 << 20
+_INPUT_BYTES = 4 << 20
+# Rules are compared in pairs.
+_RULES = 1000
 
 
 def builtin_pack() -> Pack:
@@ -43,11 +48,13 @@ def load_pack(directory: Traversable | str, name: str) -> Pack:
     for entry in entries:
         if not entry.name.endswith(".toml"):
             continue
-        table = _Table(_parsed(entry), str(entry))
+        table = _Table(_parsed(entry, root), str(entry))
         programs += [_program(item) for item in table.tables("programs")]
         launchers += [_launcher(item) for item in table.tables("launchers")]
         rules += [_rule(item, name, root, entry.name) for item in table.tables("rules")]
         table.done()
+    if len(rules) > _RULES:
+        raise ConfigError(f"{root}: {len(rules)} rules; {_RULES} in a pack at most")
     seen: set[str] = set()
     for rule in rules:
         if rule.id in seen:
@@ -195,16 +202,34 @@ class _Table:
             raise ConfigError(f"{self.where}: {min(self._values)} is no key of the format")
 
 
-def _parsed(file: Traversable) -> dict[str, Any]:
+def _parsed(file: Traversable, root: Traversable) -> dict[str, Any]:
     try:
-        data = file.read_bytes()
-        if len(data) > _FILE_BYTES:
-            raise ConfigError(f"{file}: a rule file of {len(data)} bytes; {_FILE_BYTES} at most")
-        return tomllib.loads(data.decode())
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+        return tomllib.loads(_bytes(file, root, _FILE_BYTES).decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{file}: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{file}: is nested too deeply") from None
+
+
+def _bytes(file: Traversable, root: Traversable, most: int) -> bytes:
+    """The bytes of a regular file that lies in the pack itself, wherever links lead."""
+    try:
+        if not isinstance(file, Path) or not isinstance(root, Path):
+            return file.read_bytes()
+        if not file.resolve().is_relative_to(root.resolve()):
+            raise ConfigError(f"{file}: a link that leads out of the pack")
+        # Not blocking: a pipe of that name must not stop whoever compiles.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as opened:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ConfigError(f"{file}: is no regular file")
+            if found.st_size > most:
+                raise ConfigError(f"{file}: {found.st_size} bytes; {most} at most")
+            return opened.read(most)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no usable path"
+        raise ConfigError(f"{file}: cannot be read: {reason}") from error
 
 
 def _prefix(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -305,6 +330,6 @@ def _input(table: _Table, key: str, root: Traversable) -> bytes | None:
     if name.startswith("/") or ".." in name.split("/"):
         raise ConfigError(f"{table.where}: {key} must be a path below the pack")
     try:
-        return root.joinpath(*name.split("/")).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{table.where}: {name} cannot be read: {error.strerror}") from error
+        return _bytes(root.joinpath(*name.split("/")), root, _INPUT_BYTES)
+    except ConfigError as error:
+        raise ConfigError(f"{table.where}: {error}") from error
