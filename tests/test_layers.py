@@ -11,7 +11,18 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 LAYERS = [
     {"errors", "types", "settings"},
-    {"argv", "paths", "canonical", "payload", "sqlite", "config", "sources", "shell", "cache"},
+    {
+        "argv",
+        "paths",
+        "tokens",
+        "canonical",
+        "payload",
+        "sqlite",
+        "config",
+        "sources",
+        "shell",
+        "cache",
+    },
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},
     {"capture", "record", "rescue", "runner", "ingest", "census", "usage"},

@@ -198,6 +198,18 @@ class Reader:
             return Source(name, completeness or "complete", byte_length, media_type, sha256)
         return None
 
+    def snapshots(self, call_id: int) -> dict[tuple[str, str], Source]:
+        """All snapshots of a call by subject and stage."""
+        return {
+            (name, stage): Source(name, completeness or "complete", byte_length, media_type, sha256)
+            for name, stage, completeness, byte_length, media_type, sha256 in self._rows(
+                "SELECT n.subject, n.stage, n.source_completeness, p.uncompressed_byte_length, "
+                "n.media_type, p.sha256 FROM snapshots n "
+                "JOIN payloads p ON p.sha256 = n.payload_sha256 WHERE n.tool_call_id = ?",
+                (call_id,),
+            )
+        }
+
     def sources(self, row: CallRow) -> list[Source]:
         """What search and read look into, by the recovery order of seed 000.
 
@@ -231,7 +243,8 @@ class Reader:
         ):
             file = payloads.private_file(directory)
             try:
-                self._copy_verified(file, row_id, compression, byte_length, sha256)
+                for block in self._verified(row_id, compression, byte_length, sha256):
+                    payloads.write_all(file, block)
                 os.lseek(file, 0, os.SEEK_SET)
             except BaseException:
                 os.close(file)
@@ -239,9 +252,19 @@ class Reader:
             return file
         raise ArchiveCorrupt(f"{self.path}: payload {sha256.hex()} is missing")
 
-    def _copy_verified(
-        self, file: int, row_id: int, compression: str, byte_length: int, sha256: bytes
-    ) -> None:
+    def payload_blocks(self, sha256: bytes) -> Iterator[bytes]:
+        """The uncompressed bytes of a payload in blocks: verified only once the last is taken."""
+        for row_id, compression, byte_length in self._rows(
+            "SELECT rowid, compression, uncompressed_byte_length FROM payloads WHERE sha256 = ?",
+            (sha256,),
+        ):
+            yield from self._verified(row_id, compression, byte_length, sha256)
+            return
+        raise ArchiveCorrupt(f"{self.path}: payload {sha256.hex()} is missing")
+
+    def _verified(
+        self, row_id: int, compression: str, byte_length: int, sha256: bytes
+    ) -> Iterator[bytes]:
         large = byte_length > _COPY_BYTES
         digest = canonical.new_sha256(large=large)
         found_length = 0
@@ -253,7 +276,7 @@ class Reader:
                     if found_length > byte_length:
                         break
                     digest.update(block)
-                    payloads.write_all(file, block)
+                    yield block
         except sqlite.Error as error:
             raise sqlite.classify(error, self.path) from error
         payloads.check(sha256, byte_length, digest.digest(), found_length)

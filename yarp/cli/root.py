@@ -35,6 +35,7 @@ _COMMANDS = {
     "reduce": ("yarp.cli.reduce", None, "Shorten what another program ran; a filter."),
     "archive": ("yarp.cli.archive", "command", "Verify, measure, prune and feed the archive."),
     "rules": ("yarp.cli.rules", "command", "List, explain, test and write rules."),
+    "stats": ("yarp.cli.stats", "command", "Tokens shown, against what the host would have shown."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
     "plugins": ("yarp.cli.plugins", "plugins", "List the plugins, or start a new one."),
     "hooks": ("yarp.cli.plugins", "hooks", "List the hooks and who implements them."),
