@@ -1,16 +1,15 @@
-"""Reduction: facts kept, bytes and tokens before and after, warm latency, streaming throughput.
+"""Reduction: facts kept and tokens saved (see quality.py), warm latency, streaming throughput.
 
-`YARP_CASES` names another directory of cases (each with cmd, exitcode, stdout, stderr and
-must_keep.txt). Tokens are estimated: words of up to six letters, three digits, single signs.
+`scripts/bench reduce --cases DIR` adds the cases below another directory.
 """
 
 import itertools
 import json
 import os
-import re
-import shlex
 import statistics
 import time
+
+import quality
 
 from yarp.reduce.engine import Reduction, Status
 from yarp.reduce.marker import Recovery
@@ -18,23 +17,19 @@ from yarp.reduce.rules.load import builtin_pack, compile_rules
 from yarp.reduce.rules.match import select
 from yarp.settings import Settings
 
-CASES = os.path.join(os.path.dirname(__file__), "..", "tests", "reduce", "cases")
 REF = "yr_" + "0123456789abcdef" * 2
 MIB = 1 << 20
-TOKEN = re.compile(r"[^\W\d_]{1,6}|\d{1,3}|[^\w\s]|_|\n+")
 
 
-def run(out_dir: str) -> list[str]:
-    """Measure; raw timings go to `out_dir`, a line for each figure is returned."""
-    pack = builtin_pack()
-    rules = compile_rules([pack])
+def run(out_dir: str, cases: list[str] = ()) -> list[str]:
+    """Measure; raw figures go to `out_dir`, a line for each summary is returned."""
+    rules = compile_rules([builtin_pack()])
     with open(os.path.join(out_dir, "reduce.jsonl"), "w", encoding="utf-8") as raw:
-        return [
-            *_quality("examples", _examples(pack), rules, raw),
-            *_quality("cases", _cases(os.environ.get("YARP_CASES", CASES)), rules, raw),
-            *_latency(rules, raw),
-            *_throughput(rules, raw),
-        ]
+        rows = quality.table("own cases", quality.OWN, raw)
+        for directory in cases:
+            title = os.path.basename(os.path.abspath(directory))
+            rows += quality.table(title, [directory], raw)
+        return [*rows, *_latency(rules, raw), *_throughput(rules, raw)]
 
 
 def _reduce(selection, streams, exit_code, chunk=64 << 10):
@@ -44,67 +39,6 @@ def _reduce(selection, streams, exit_code, chunk=64 << 10):
         for at in range(0, len(data), chunk):
             reduction.feed(number, view[at : at + chunk])
     return reduction.finish(Status(exit_code), Recovery(REF))
-
-
-def _tokens(data: bytes) -> int:
-    return len(TOKEN.findall(data.decode("utf-8", "replace")))
-
-
-def _quality(title, cases, rules, raw):
-    facts = kept = before = after = tokens_before = tokens_after = larger = lost = 0
-    for name, command, exit_code, streams, must_keep in cases:
-        selection = select(command, rules)
-        shown = exact = b"".join(streams)
-        if selection is not None:
-            summary = _reduce(selection, streams, exit_code)
-            shown = summary.stdout + summary.stderr if summary.changed else exact
-        missing = [fact for fact in must_keep if fact.encode() not in shown]
-        facts += len(must_keep)
-        kept += len(must_keep) - len(missing)
-        lost += bool(missing)
-        before += len(exact)
-        after += len(shown)
-        tokens_before += _tokens(exact)
-        tokens_after += _tokens(shown)
-        larger += len(shown) > len(exact)
-        row = {
-            "case": name,
-            "rule": selection and selection.rule,
-            "bytes": [len(exact), len(shown)],
-            "lost": missing,
-        }
-        raw.write(json.dumps(row) + "\n")
-    if not before:
-        return [f"reduce {title}: none"]
-    return [
-        (
-            f"reduce {title}: {kept} of {facts} facts kept, {larger} made larger,"
-            f" bytes {before:,} -> {after:,} (-{100 - after * 100 / before:.1f} %),"
-            f" tokens about {tokens_before:,} -> {tokens_after:,}"
-            f" (-{100 - tokens_after * 100 / max(1, tokens_before):.1f} %)"
-        )
-    ]
-
-
-def _examples(pack):
-    for rule in pack.rules:
-        for example in rule.examples:
-            if not example.guard:
-                streams = (example.stdout or b"", example.stderr or b"")
-                name = f"{rule.id}: {' '.join(example.command)}"
-                yield name, list(example.command), example.exit_status, streams, example.keep
-
-
-def _cases(directory):
-    for name in sorted(os.listdir(directory)):
-
-        def read(part, name=name):
-            with open(os.path.join(directory, name, part), "rb") as file:
-                return file.read()
-
-        facts = [fact for fact in read("must_keep.txt").decode().splitlines() if fact]
-        command = shlex.split(read("cmd").decode())
-        yield name, command, int(read("exitcode")), (read("stdout"), read("stderr")), facts
 
 
 def _latency(rules, raw):
