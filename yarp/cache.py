@@ -19,7 +19,6 @@ import sys
 from yarp import __version__, paths
 from yarp.errors import ConfigError, PluginError, YarpError
 from yarp.settings import Settings
-from yarp.types import Band
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         rule: str
         family: str
 
-    Declared = tuple[str, str, int, tuple[str, ...], str]
+    Declared = tuple[str, str, int, tuple[str, ...] | None, str]
     Stamp = tuple[int, int, int] | None
     Key = tuple[object, ...]
 
@@ -50,8 +49,8 @@ class Compiled:
     of a plugin that failed, just `problem`. Ask `host` for one.
     `callbacks`: for each callback hook the plugins that implement it, in calling order. Only
     where one is named does a call import `yarp.plugins` and those plugins.
-    `reducers`: in the order they are asked, each one's plugin, name, band, what it serves, and
-    its code as `module:qualname`. Ask `candidates` for those of a call.
+    `reducers`: in the order they are asked, each one's plugin, name, band, what it serves
+    (None: everything), and its code as `module:qualname`. Ask `candidates` for those of a call.
     `projects`: each trusted project's root and what its rules change, the innermost first.
     `plugins`: for each plugin the module to import. `problems`: a sentence each.
     """
@@ -127,7 +126,7 @@ class Compiled:
         return [
             (f"reducer {name} of plugin {plugin}", _later(code))
             for plugin, name, band, serves, code in self.reducers
-            if band == Band.FALLBACK or not wanted[band].isdisjoint(serves)
+            if serves is None or not wanted[band].isdisjoint(serves)
         ]
 
     def host(self, name: str) -> dict[str, Any]:

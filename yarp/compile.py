@@ -64,7 +64,7 @@ def compile_declarations() -> bytes:
             hosts[plugin.entry.name] = {"problem": f"YARP_PLUGINS leaves {plugin.entry} out"}
     modules = {plugin.entry.name: plugin.entry.module for plugin in plugins.plugins}
     reducers = [
-        (name, one.name, one.band, one.serves, reference(one.make))
+        (name, one.name, one.band, one.serves or None, reference(one.make))
         for name, one in plugins.reducers()
     ]
     data = cache.pack(

@@ -39,6 +39,10 @@ RULE_FAULTS = {
         [('keep = ["400"]', 'keep = ["no such fact"]')],
         "test_every_example_holds_beside_the_rules_of_the_core",
     ),
+    "idle": (
+        [('command = ["acmels", "--json"]', 'command = ["acmeother", "--json"]')],
+        "test_every_guard_example_is_kept_away_by_a_guard_of_its_rule",
+    ),
     "greedy": ([('"acmels"', '"find"')], "test_no_rule_claims_what_another_claims"),
     "hollow": ([(RULES, "")], "test_packs_have_names_of_their_own_and_hold_rules"),
 }
@@ -128,12 +132,29 @@ REDUCER_FAULTS = {
         "test_the_same_stream_in_other_blocks_gives_the_same",
     ),
     "doubling": (
-        [("1, lines=0)", "1, lines=5000)")],
+        [("1, lines=0)", "1, lines=50000)")],
         "test_pieces_are_text_and_count_no_line_twice",
     ),
     "binary": (
         [('b"%d lines" % self.lines', 'b"\\xff"')],
         "test_pieces_are_text_and_count_no_line_twice",
+    ),
+    "unmet": (
+        [('serves=["test"]', 'serves=["diff"]')],
+        "test_each_sample_meets_a_reducer_and_keeps_its_facts_within_the_budget",
+    ),
+    "verbose": (
+        [
+            (
+                '[Piece(b"\\n".join(self.failed), 0)',
+                '[Piece(b"a long line that says little\\n" * 200, 0), Piece(self.failed[0], 9)',
+            )
+        ],
+        "test_each_sample_meets_a_reducer_and_keeps_its_facts_within_the_budget",
+    ),
+    "frail": (
+        [("line.startswith(b", "line.decode() and line.startswith(b")],
+        "test_odd_output_raises_nothing",
     ),
     "declining": (
         [("if status.success", "if True")],
@@ -149,8 +170,8 @@ class Samples(ReducerSuite):
 
     @pytest.fixture
     def samples(self):
-        out = b"".join(b"ok %d\\n" % n for n in range(500)) + b"FAIL two\\n"
-        return [Sample(("acme",), stdout=out, exit_code=1, keep=(b"FAIL two",))]
+        out = b"".join(b"ok %d\\n" % n for n in range(5000)) + b"FAIL two, since one and one are not three\\n"
+        return [Sample(("pytest",), stdout=out, exit_code=1, keep=(b"FAIL two",))]
 """
 
 

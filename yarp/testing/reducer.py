@@ -8,18 +8,29 @@ plugin = "acme"
 @pytest.fixture
 def samples(self):
 return [Sample(("acme", "test"), stdout=b"...", exit_code=1, keep=(b"FAILED",))]
+
+A sample's command must select a rule that the reducers serve, of the core or of the plugin's own
+packs: a reducer that no command meets is never asked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
 
+from yarp.cache import resolve
+from yarp.plugins import reference
+from yarp.reduce.engine import Reduction, Summary
 from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.marker import Recovery
+from yarp.reduce.rules.load import builtin_pack, compile_rules, load_pack
+from yarp.reduce.rules.match import Selection, select
+from yarp.settings import Settings
 from yarp.testing.light import HEAVY, loaded_by
 from yarp.testing.suite import PluginSuite
+from yarp.types import Band
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +38,9 @@ if TYPE_CHECKING:
     from yarp.plugins import Plugins
     from yarp.types import Reducer
 
+_REFERENCE = "yr_" + "0" * 32
+# What a program may print at any time: nothing a summary could be made of.
+_ODD = (b"", b"\n" * 500, b"\xff\x00\xfe\n" * 500, "日本語 😀\n".encode() * 500, b"x" * 4096)
 # What the pattern of a reducer may need: it is loaded for the commands it serves.
 _OF_RE = frozenset({"collections", "enum", "functools", "re"})
 
@@ -64,6 +78,12 @@ class ReducerSuite(PluginSuite):
             pytest.skip(f"{self.plugin} declares no reducers")
         return declared
 
+    @pytest.fixture
+    def rules(self, loaded: Plugins) -> dict[str, Any]:
+        """The rules of the core and of the plugin's own packs."""
+        own = [load_pack(pack.directory, pack.name) for _, pack in loaded.rule_packs()]
+        return compile_rules([builtin_pack(), *own])
+
     def test_their_names_differ(self, reducers: list[Reducer]) -> None:
         """The name decides the order within a band."""
         names = [reducer.name for reducer in reducers]
@@ -71,6 +91,8 @@ class ReducerSuite(PluginSuite):
 
     def test_importing_them_stays_light(self, reducers: list[Reducer]) -> None:
         """A reducer runs inside a tool call; patterns are the most it may load."""
+        for reducer in reducers:
+            assert resolve(reference(reducer.make)) is reducer.make, reducer.name
         for module in {reducer.make.__module__ for reducer in reducers}:
             assert not (loaded_by(f"import {module}") & HEAVY) - _OF_RE, module
 
@@ -85,6 +107,40 @@ class ReducerSuite(PluginSuite):
             assert texts, f"{sample.argv}: every reducer declined"
             for fact in sample.keep:
                 assert all(fact in text for text in texts), f"{sample.argv}: {fact!r} is lost"
+
+    def test_each_sample_meets_a_reducer_and_keeps_its_facts_within_the_budget(
+        self, reducers: list[Reducer], samples: list[Sample], rules: dict[str, Any]
+    ) -> None:
+        """As in a call: the engine asks those that serve the rule, and cuts to the budget."""
+        for sample in samples:
+            selection = select(list(sample.argv), rules)
+            assert selection is not None, f"{sample.argv} selects no rule"
+            serving = [one for one in reducers if _serves(one, selection)]
+            assert serving, f"{sample.argv} selects {selection.rule}, which no reducer serves"
+            summary = _summary(serving, selection, sample)
+            assert summary.fault is None, summary.fault
+            if not summary.changed:
+                continue
+            shown = summary.stdout + summary.stderr
+            shown.decode()
+            budget = {"success_bytes": 1024, "failure_bytes": 4096, **selection.options}
+            assert len(shown) <= budget["failure_bytes" if sample.exit_code else "success_bytes"]
+            assert _REFERENCE.encode() in shown, f"{sample.argv}: no way back"
+            for fact in sample.keep:
+                assert fact in shown, f"{sample.argv}: {fact!r} is lost within the budget"
+            assert _summary(serving, selection, sample, step=997).stdout == summary.stdout
+
+    def test_odd_output_raises_nothing(
+        self, reducers: list[Reducer], samples: list[Sample]
+    ) -> None:
+        """A reducer that does not understand declines; an exception costs the summary."""
+        for reducer in reducers:
+            for sample in samples:
+                for odd in _ODD:
+                    for exit_code in (0, 1):
+                        strange = Sample(sample.argv, odd, odd, exit_code)
+                        for piece in _reduce(reducer, strange) or ():
+                            piece.text.decode()
 
     def test_a_reducer_declines_or_shrinks(
         self, reducers: list[Reducer], samples: list[Sample]
@@ -115,6 +171,25 @@ class ReducerSuite(PluginSuite):
             for stream, data in enumerate((sample.stdout, sample.stderr)):
                 counted = sum(piece.lines for piece in pieces if piece.stream == stream)
                 assert counted <= len(data.splitlines()), f"{reducer.name}: {sample.argv}"
+
+
+def _serves(reducer: Reducer, selection: Selection) -> bool:
+    wanted = {
+        Band.EXACT: {selection.rule, f"{selection.pack}/{selection.rule}"},
+        Band.FAMILY: {selection.family},
+    }.get(reducer.band, set())
+    return reducer.band == Band.FALLBACK or not wanted.isdisjoint(reducer.serves)
+
+
+def _summary(
+    reducers: list[Reducer], selection: Selection, sample: Sample, step: int = 1 << 20
+) -> Summary:
+    makers = [(reducer.name, reducer.make) for reducer in reducers]
+    reduction = Reduction(selection, Settings(), makers)
+    for stream, data in enumerate((sample.stdout, sample.stderr)):
+        for at in range(0, len(data), step):
+            reduction.feed(stream, data[at : at + step])
+    return reduction.finish(Status(sample.exit_code), Recovery(_REFERENCE))
 
 
 def _reduced(

@@ -14,6 +14,7 @@ import pytest
 
 from yarp.reduce.rules.examples import failures
 from yarp.reduce.rules.load import builtin_pack, compile_rules, load_pack, problems
+from yarp.reduce.rules.match import matching
 from yarp.testing.suite import PluginSuite
 
 if TYPE_CHECKING:
@@ -48,6 +49,24 @@ class RuleSuite(PluginSuite):
         """It selects its rule, is shortened, keeps its facts; a guard selects nothing."""
         rules = compile_rules([builtin_pack(), *packs])
         assert [problem for pack in packs for problem in failures(pack, rules)] == []
+
+    def test_every_guard_example_is_kept_away_by_a_guard_of_its_rule(
+        self, packs: list[Pack]
+    ) -> None:
+        """A command that the rule would not have claimed anyway guards nothing."""
+        rules = compile_rules([builtin_pack(), *packs])
+        idle = [
+            f"{pack.name}/{rule.id}: {' '.join(example.command)}"
+            for pack in packs
+            for rule in pack.rules
+            for example in rule.examples
+            if example.guard
+            and not any(
+                (found["pack"], found["id"]) == (pack.name, rule.id) and guard is not None
+                for found, guard, _ in matching(list(example.command), rules)
+            )
+        ]
+        assert idle == []
 
     def test_no_rule_claims_what_another_claims(self, packs: list[Pack]) -> None:
         """Rules that claim the same command switch each other off."""
