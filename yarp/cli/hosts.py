@@ -57,6 +57,7 @@ def show(name: str, as_json: bool) -> None:
     click.echo(f"  hooked in:  {hooked_in}")
     click.echo(f"  version:    {version}")
     click.echo(f"  last call:  {last_call}")
+    click.echo(f"  own cut:    {_cut(row['cut'])}")
     for title, sentences in (("notes", row["notes"]), ("it withholds", row["withholds"])):
         if sentences:
             click.echo(f"\n{title}:")
@@ -155,8 +156,18 @@ def _row(loaded: Plugins, host: Host) -> dict[str, Any]:
         "version": health.version,
         "last_call": last_call,
         "notes": [*health.notes, *notes],
+        "cut": None if host.cut is None else host.cut.plain(),
         "withholds": list(host.withholds),
     }
+
+
+def _cut(cut: dict[str, Any] | None) -> str:
+    """What the host itself leaves of an output, in words."""
+    if cut is None:
+        return "unknown"
+    part = {"head": "the first", "tail": "the last", "ends": "both ends of"}[cut["keeps"]]
+    lines = "" if cut["lines"] is None else f", {cut['lines']:,} lines at most"
+    return f"{part} {cut['limit']:,} {cut['unit']}{lines}"
 
 
 def _last_call(agent: str) -> dict[str, object] | None:
