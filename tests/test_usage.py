@@ -133,17 +133,18 @@ def test_a_recovery_read_is_a_cost_to_the_rule_whose_call_it_reads(calls):
     reference = calls.add("pytest", before=LONG, after=b"x" * 400, result=blocks("x" * 400))
     calls.add(f"yarp search {reference} 'FAILED|Error'", result=blocks("f" * 200))
     calls.add(f"/usr/bin/yarp read {reference} 1:20", result=blocks("r" * 40))
+    calls.add(f"cd /tmp && yarp search {reference} x", result=blocks("c" * 4))
     calls.add("yarp grep panicked", result=blocks("g" * 4))
     calls.add("yarp run -- true", result=blocks("t" * 4))
     calls.add(f"yarp search {'yr_' + '0' * 32} x", result=blocks("n" * 4))
     report = calls.report("rule", cut=CUT)
     found = report.groups["yarp/pytest"]
-    assert (found.calls, found.recovery_calls, found.recovery_tokens) == (3, 2, 60)
-    assert (found.host_tokens, found.shown_tokens, found.saved_tokens) == (1000, 160, 840)
+    assert (found.calls, found.recovery_calls, found.recovery_tokens) == (4, 3, 61)
+    assert (found.host_tokens, found.shown_tokens, found.saved_tokens) == (1000, 161, 839)
     rest = report.groups[None]
     assert (rest.calls, rest.recovery_calls, rest.recovery_tokens) == (3, 2, 2)
-    assert report.total.saved_tokens == 840 - 2
-    assert report.total.recovery_tokens == 62
+    assert report.total.saved_tokens == 839 - 2
+    assert report.total.recovery_tokens == 63
 
 
 def test_recovery_can_cost_more_than_was_spared(calls):

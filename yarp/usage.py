@@ -8,15 +8,15 @@ comparison. Source: spec "Reduction", Where the field stands.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import orjson
 
 from yarp.errors import ArchiveCorrupt, ReferenceUnknown
-from yarp.reduce.rules.match import select
-from yarp.shell.quoting import is_recovery, quote, split
-from yarp.shell.words import simple_argv
+from yarp.reduce.plan import Plan, plan, plan_argv
+from yarp.shell.quoting import is_recovery, quote
 from yarp.tokens import Gauge
 from yarp.types import Cut
 
@@ -35,6 +35,7 @@ _RESULT_BYTES = 16 << 20
 _REMEMBERED = 4096
 _PROGRESS_CALLS = 64
 _STREAMS = ("stdout", "stderr")
+_REFERENCE = re.compile(r"\byr_[0-9a-f]{32}\b")
 
 Snapshots = dict[tuple[str, str], "Source"]
 
@@ -126,17 +127,18 @@ def usage(
     for done, row in enumerate(reader.calls(since_ms=since_ms)):
         if progress is not None and done % _PROGRESS_CALLS == 0:
             progress(done)
-        command = _Command(None, None)
+        command, planned = _Command(), Plan()
         try:
             snapshots = reader.snapshots(row.call_id)
             command = counter.command(row, snapshots)
-            found = counter.measure(row, snapshots, recovery=command.recovery is not None)
+            planned = counter.plan(row, command)
+            found = counter.measure(row, snapshots, recovery=planned.recovery)
         except ArchiveCorrupt:
             damaged += 1
-            found = Measure(None, None, None, command.recovery is not None)
+            found = Measure(None, None, None, planned.recovery)
         key: str | None = row.agent if by == "agent" else row.tool_name
         if by == "rule":
-            key = counter.rule(row, command)
+            key = counter.rule(row, command, planned)
         groups.setdefault(key, Usage()).add(found)
         total.add(found)
     largest = sorted(groups.items(), key=lambda one: (-(one[1].exact_tokens or 0), one[0] or "~"))
@@ -145,10 +147,10 @@ def usage(
 
 @attrs.frozen
 class _Command:
-    """The words of a shell call, None where they are not plain; and those of a recovery."""
+    """What a shell call was to run: as a text, or as the words of a program; None: unknown."""
 
-    argv: list[str] | None
-    recovery: list[str] | None
+    text: str | None = None
+    argv: list[str] | None = None
 
 
 class _Counter:
@@ -167,37 +169,43 @@ class _Counter:
         """What a shell call was to run, as the host or the shell gave it."""
         found = snapshots.get(("input", "before"))
         if found is None or found.byte_length > _INPUT_BYTES:
-            return _Command(None, None)
+            return _Command()
         value = _parsed(self._reader.payload(found.sha256))
         if not isinstance(value, dict):
-            return _Command(None, None)
+            return _Command()
         argv = value.get("argv")
         if row.agent not in self._compiled.hosts and isinstance(argv, list):
-            words = [str(word) for word in argv]
-            recovery = is_recovery(" ".join(map(quote, words)))
-            return _Command(words, words if recovery else None)
+            return _Command(argv=[str(word) for word in argv])
         host = self._compiled.hosts.get(row.agent, {})
         # Of an agent whose plugin is gone, the usual key.
         key = host.get("shell_tools", {row.tool_name: "command"}).get(row.tool_name)
         text = None if key is None else value.get(key)
-        if not isinstance(text, str):
-            return _Command(None, None)
-        return _Command(simple_argv(text), split(text.strip()) if is_recovery(text) else None)
+        return _Command(text=text if isinstance(text, str) else None)
 
-    def rule(self, row: CallRow, command: _Command) -> str | None:
+    def plan(self, row: CallRow, command: _Command) -> Plan:
+        """What the rules of now make of it, where it ran."""
+        rules = self._compiled.rules_in(row.working_directory)
+        if command.argv:
+            text = " ".join(map(quote, command.argv))
+            if is_recovery(text):
+                return Plan(recovery=True)
+            return plan_argv(command.argv, rules)
+        return Plan() if command.text is None else plan(command.text, rules)
+
+    def rule(self, row: CallRow, command: _Command, planned: Plan) -> str | None:
         """The rule that the call selects now; of a recovery read, that of the call it reads."""
-        if command.recovery is not None:
-            reference = next((word for word in command.recovery[2:] if word[:3] == "yr_"), None)
+        if planned.recovery:
+            text = command.text or " ".join(command.argv or ())
+            reference = _REFERENCE.search(text)
             if reference is None:
                 return None
             try:
-                row = self._reader.call(reference)
+                row = self._reader.call(reference[0])
                 command = self.command(row, self._reader.snapshots(row.call_id))
             except (ReferenceUnknown, ArchiveCorrupt):
                 return None
-        if command.argv is None or command.recovery is not None:
-            return None
-        selection = select(command.argv, self._compiled.rules_in(row.working_directory))
+            planned = self.plan(row, command)
+        selection = planned.selection
         return None if selection is None else f"{selection.pack}/{selection.rule}"
 
     # -- what it gave

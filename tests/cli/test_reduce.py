@@ -52,7 +52,16 @@ def test_the_answer_is_the_same_however_the_input_arrives(yarp_home, reduce):
 
 
 @pytest.mark.parametrize(
-    "command", ["sometool", "pytest --collect-only -q", "", "a && b | c", "'open", "git log > f"]
+    "command",
+    [
+        "sometool",
+        "pytest --collect-only -q",
+        "",
+        "a && b | c",
+        "'open",
+        "git log > f",
+        "pytest | wc",
+    ],
 )
 def test_what_no_rule_selects_is_copied_byte_for_byte(reduce, command):
     data = bytes(range(256)) * 5000 + b"no newline"
@@ -79,6 +88,16 @@ def test_small_and_unreadable_output_comes_out_as_it_went_in(reduce):
 
 def test_a_quoted_command_selects_its_rule(reduce):
     assert b"not archived" in reduce("--command", "pytest -v -k 'bad or good'").stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cd web && pytest -v 2>&1", "CI=1 timeout 60 uv run pytest -v", "bash -lc 'pytest -v'"],
+)
+def test_a_compound_text_is_seen_through(reduce, command):
+    done = reduce("--command", command, "--exit-code", "1")
+    assert b"1 failed, 400 passed" in done.stdout
+    assert b"not archived" in done.stdout
 
 
 def test_a_closed_reader_ends_it_with_141(yarp_home):

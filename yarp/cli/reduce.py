@@ -13,14 +13,8 @@ import sys
 from yarp import cache
 from yarp.cli.words import Options
 from yarp.errors import StorageError, UsageError, YarpError
-from yarp.reduce.rules.match import select
-from yarp.shell.quoting import split
-from yarp.shell.words import simple_argv
+from yarp.reduce.plan import plan
 from yarp.spool.stream import enlarge, write_all
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from yarp.reduce.rules.match import Selection
 
 HELP = """\
 Examples:
@@ -83,18 +77,21 @@ def _fail(error: YarpError) -> int:
 def _filter(command: str, exit_code: int | None) -> int:
     try:
         compiled = cache.load()
-        selection = _selected(command, compiled)
+        planned = plan(command, compiled.rules)
     except YarpError as error:
         # What is wrong with YARP must not swallow another program's output.
         _copy()
         return _fail(error)
-    if selection is None:
+    selection, shape = planned.selection, planned.shape
+    if selection is None or not compiled.settings.pruning_enabled:
         _copy()
         return 0
-    from yarp.reduce.engine import Recovery, Reduction, Status
+    from yarp.reduce.engine import Recovery, Reduction
     from yarp.spool.hold import Hold
 
-    reduction = Reduction(selection, compiled.settings, compiled.candidates)
+    if shape is not None:
+        shape.merged = True
+    reduction = Reduction(selection, compiled.settings, compiled.candidates, shape)
     hold = Hold(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - it is unlinked at once
     size = enlarge(0)
     while chunk := os.read(0, size):
@@ -106,7 +103,7 @@ def _filter(command: str, exit_code: int | None) -> int:
             _copy()
             return _fail(error)
         reduction.feed(0, chunk)
-    summary = reduction.finish(Status(exit_code), Recovery(None))
+    summary = reduction.finish(planned.status(exit_code), Recovery(None))
     if summary.fault is not None:
         sys.stderr.write(f"yarp: {summary.fault}\n")
     if summary.changed:
@@ -124,10 +121,3 @@ def _copy() -> None:
     size = enlarge(0)
     while chunk := os.read(0, size):
         write_all(1, chunk)
-
-
-def _selected(command: str, compiled: cache.Compiled) -> Selection | None:
-    if not compiled.settings.pruning_enabled:
-        return None
-    argv = simple_argv(command) or split(command)
-    return select(argv, compiled.rules) if argv else None

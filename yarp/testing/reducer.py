@@ -185,7 +185,7 @@ def _summary(
     reducers: list[Reducer], selection: Selection, sample: Sample, step: int = 1 << 20
 ) -> Summary:
     makers = [(reducer.name, reducer.make) for reducer in reducers]
-    reduction = Reduction(selection, Settings(), makers)
+    reduction = Reduction(selection, Settings(), lambda _: makers)
     for stream, data in enumerate((sample.stdout, sample.stderr)):
         for at in range(0, len(data), step):
             reduction.feed(stream, data[at : at + step])
