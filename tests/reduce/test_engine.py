@@ -335,7 +335,8 @@ def test_any_output_in_any_chunks_gives_one_honest_summary(selection, out, err, 
     assert "raised" not in whole.reason
     if not whole.changed:
         return
-    budget = 1024 if status == 0 else 4096
+    name, budget = ("success_bytes", 1024) if status == 0 else ("failure_bytes", 4096)
+    budget = selection.options.get(name, budget)
     size = len(whole.stdout) + len(whole.stderr)
     total = len(out) + len(err)
     assert size <= budget < total

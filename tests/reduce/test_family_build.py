@@ -1,0 +1,168 @@
+# ruff: noqa: RUF001 - the quotation marks that compilers print
+import os
+
+import pytest
+
+from yarp.reduce.engine import Reduction, Status
+from yarp.reduce.families.build import Family
+from yarp.reduce.marker import Recovery
+from yarp.reduce.rules.load import builtin_pack, compile_rules
+from yarp.reduce.rules.match import Selection
+from yarp.settings import Settings
+
+EXAMPLES = os.path.join(os.path.dirname(__file__), "../../yarp/reduce/rules/builtin/examples/build")
+
+
+def recorded(name):
+    with open(os.path.join(EXAMPLES, name), "rb") as file:
+        return file.read()
+
+
+def summarise(command, stdout=b"", stderr=b"", exit_code=1, block_bytes=1 << 20):
+    """All pieces of a summary; None where the family declines."""
+    family = Family(tuple(command.split()), {"success_bytes": 1024, "failure_bytes": 4096})
+    for stream, data in enumerate((stdout, stderr)):
+        start = 0
+        while start < len(data):
+            end = data.rfind(b"\n", start, start + block_bytes) + 1
+            end = end or data.find(b"\n", start) + 1 or len(data)
+            family.feed(stream, data[start:end])
+            start = end
+    return family.finish(Status(exit_code))
+
+
+def text_of(*arguments, **options):
+    told = summarise(*arguments, **options)
+    assert told is not None
+    return "\n".join(piece.text.decode() for piece in told)
+
+
+def reduced(command, stdout=b"", stderr=b"", exit_code=1):
+    reduction = Reduction(
+        Selection("test", "test", "build", {}, tuple(command.split())), Settings()
+    )
+    reduction.feed(0, stdout)
+    reduction.feed(1, stderr)
+    summary = reduction.finish(Status(exit_code), Recovery("yr_" + "0" * 32))
+    return (summary.stdout + summary.stderr).decode() if summary.changed else None
+
+
+GCC = {
+    "de": ("Fehler", "»x« nicht deklariert", "Warnung", "Variable »y« wird nicht verwendet"),
+    "fr": ("erreur", "« x » non déclaré", "attention", "variable « y » inutilisée"),
+    "zh": ("错误", "‘x’未声明", "警告", "未使用的变量‘y’"),
+    "ja": ("エラー", "‘x’ が宣言されていません", "警告", "変数 ‘y’ が使用されていません"),
+    "ru": ("ошибка", "«x» не описан", "предупреждение", "неиспользуемая переменная «y»"),
+    "xx": ("gremlin", "‘x’ zorp", "blorp", "‘y’ zonk"),
+}
+
+
+@pytest.mark.parametrize("language", sorted(GCC))
+def test_a_compiler_is_understood_in_any_language(language):
+    error, message, warning, other = GCC[language]
+    stderr = "".join(
+        f"src/f{n}.c:3:5: {warning}: {other} [-Wunused-variable]\n    3 |  int y;\n      |      ^\n"
+        f"src/f{n}.c:4:9: {error}: {message}\n    4 |  return x;\n      |         ^\n"
+        for n in range(40)
+    ).encode()
+    text = text_of("gcc -c f.c", b"", stderr)
+    assert f"src/f0.c:4:9: {error}: {message}" in text
+    assert "return x;" in text
+    assert f"src/f0.c:3:5: {warning}: {other} [-Wunused-variable] (and 39 more)" in text
+    assert "40 errors in 40 files" in text
+
+
+def test_each_file_with_an_error_is_named_before_a_second_error_of_another():
+    stderr = b"".join(
+        b"dir/f%d.c:%d:1: error: message number %d of many words\n" % (n, line, line)
+        for n in range(60)
+        for line in range(1, 21)
+    )
+    text = reduced("gcc -c f.c", b"", stderr)
+    for number in range(60):
+        assert f"f{number}.c" in text or "f{" in text
+    assert "1200 errors in 60 files" in text
+
+
+def test_an_undefined_reference_keeps_its_function():
+    stderr = b"".join(
+        b"/usr/bin/ld: /tmp/cc%d.o: in function `main%d':\n"
+        b"link.c:(.text+0x%x): undefined reference to `fn_missing_%d'\n" % (n, n, n, n)
+        for n in range(60)
+    )
+    stderr += b"collect2: error: ld returned 1 exit status\n"
+    text = reduced("gcc link.c -o link", b"", stderr)
+    assert "in function `main0':" in text
+    assert "undefined reference to `fn_missing_0'" in text
+    assert "`fn_missing_9'" in text
+    assert "collect2: error: ld returned 1 exit status" in text
+
+
+def test_a_failure_that_says_nothing_known_shows_the_end_of_what_was_said():
+    stdout = b"".join(b"step %d of the home-made build\n" % n for n in range(300))
+    text = text_of("make all", stdout + b"disk quota exceeded, cannot go on\n")
+    assert "disk quota exceeded, cannot go on" in text
+    assert "0 errors" not in text
+
+
+def test_a_build_that_only_prints_unknown_words_is_left_alone():
+    assert summarise("make run", b"plain\n" * 600, exit_code=0) is None
+
+
+def test_a_python_program_that_ends_well_is_left_alone():
+    stdout = b"src/a.py:3:1: error: the program's own words\n" * 200
+    assert summarise("python3 app.py", stdout, exit_code=0) is None
+    assert summarise("python3 app.py", stdout, exit_code=1) is None
+
+
+def test_tests_behind_make_are_told_with_the_failure_of_make():
+    stdout = (
+        b"pytest -v\n"
+        b"============================= test session starts ==============================\n"
+        + b"".join(b"tests/test_a.py::test_%d PASSED [ 10%%]\n" % n for n in range(200))
+        + b"=================================== FAILURES ===================================\n"
+        b"___________________________________ test_b ____________________________________\n"
+        b"\n    def test_b():\n>       assert 1 == 2\nE       assert 1 == 2\n\n"
+        b"tests/test_a.py:9: AssertionError\n"
+        b"=========================== short test summary info ============================\n"
+        b"FAILED tests/test_a.py::test_b - assert 1 == 2\n"
+        b"======================== 1 failed, 200 passed in 1.20s =========================\n"
+    )
+    text = text_of("make test", stdout, b"make: *** [Makefile:2: test] Error 1\n", exit_code=2)
+    assert "FAILED tests/test_a.py::test_b" in text
+    assert "1 failed, 200 passed in 1.20s" in text
+    assert "make: *** [Makefile:2: test] Error 1" in text
+
+
+STREAMS = ["clangpp.stderr", "tsc.stdout", "eslint.stdout", "cargo-clippy.stderr", "ruff.stdout"]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_long_stream_is_the_same_however_its_blocks_are_cut(name):
+    data = recorded(name)
+    data = b"".join(
+        b"[%d/900] Building C object CMakeFiles/x.dir/src/file%d.c.o\n" % (n, n) * 20
+        + data.replace(b"basket", b"basket%d" % n)
+        for n in range(900_000 // len(data))
+    )
+    results = []
+    for size in (700_001, 65_536, 1_000):
+        told = summarise("cc x", data, block_bytes=size)
+        results.append([(piece.text, piece.worth) for piece in told])
+    assert results[0] == results[1] == results[2]
+
+
+def test_an_error_in_the_middle_of_a_long_build_is_told():
+    noise = b"".join(
+        b"[%d/90000] Building C object CMakeFiles/x.dir/src/file%d.c.o\n" % (n, n)
+        for n in range(40_000)
+    )
+    error = b"src/a.c:3:5: error: 'x' undeclared\n    3 |   x = 1;\n      |   ^\n"
+    text = text_of("ninja", noise + b"FAILED: src/a.c.o\n/usr/bin/cc -c a.c\n" + error + noise)
+    assert "src/a.c:3:5: error: 'x' undeclared\n    3 |   x = 1;" in text
+    assert "FAILED: src/a.c.o" in text
+
+
+def test_every_rule_of_the_family_has_a_budget_its_examples_keep():
+    rules = compile_rules([builtin_pack()])
+    assert rules["problems"] == ()

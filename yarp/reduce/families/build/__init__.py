@@ -1,0 +1,206 @@
+"""Compilers, linters, type checkers, formatters, bundlers, build tools: what is wrong and where.
+
+Most of a build's output says that work goes on. One search over a window finds the lines that
+may matter, the rest is left out; messages are known by their form in any language. Behind a
+wrapper (`make`, `npm run`, `tox`) tests may speak as well: the test family reads along there.
+"""
+
+from __future__ import annotations
+
+from yarp.reduce.families import base
+from yarp.reduce.families.build.reader import Reader
+from yarp.reduce.families.build.report import Report, pieces
+from yarp.reduce.families.build.words import ERROR, UNSAID, WAKE
+from yarp.reduce.families.lines import LINES_TAKEN, Windows, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
+    from yarp.reduce.families.base import Piece, Status
+    from yarp.reduce.families.test import Family as Tested
+
+_SMALL_BYTES = 64 * 1024
+_LAST_BYTES = 8 * 1024
+_SAMPLE_BYTES = 512 * 1024
+_WRAPPERS = frozenset({
+    "make", "gmake", "just", "task", "npm", "pnpm", "yarn", "bun", "tox", "nox", "gradle",
+    "gradlew",
+    "mvn", "mvnw", "dotnet", "bazel", "bazelisk", "pre-commit", "ninja", "cmake", "swift", "poetry",
+    "hatch", "ctest", "test", "build", "check", "lint", "typecheck",
+})  # fmt: skip
+
+
+class Family(base.Family):
+    """Summarises one build."""
+
+    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
+        super().__init__(argv, options)
+        self.report = Report()
+        self.lanes = (_Lane(Reader(self.report, 0)), _Lane(Reader(self.report, 1)))
+        self.tests = _Tests(argv, options) if argv[0].rpartition("/")[2] in _WRAPPERS else None
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """Take whole lines of one stream."""
+        self.lanes[stream].feed(block)
+        if self.tests is not None:
+            self.tests.feed(stream, block)
+
+    def finish(self, status: Status) -> list[Piece] | None:
+        """Outcome, errors, warnings, products; None where nothing of a build was recognised."""
+        for lane in self.lanes:
+            lane.finish()
+        report = self.report
+        failed = not status.success
+        if self.argv[0].startswith("python") and not (failed and report.tracebacks):
+            return None
+        counts = report.counts
+        told = counts[ERROR] + counts[UNSAID] + len(report.tracebacks)
+        tested = self.tests.pieces(status, plain=not told) if self.tests is not None else None
+        known = told or report.outcomes or report.diagnostics or report.names or report.noises
+        if not known and not tested and not (failed and report.troubled()):
+            return None
+        budget = self.options.get("failure_bytes" if failed else "success_bytes", 4096)
+        out = pieces(report, budget, failed=failed)
+        if tested:
+            return _merged(tested, out)
+        return out or None
+
+
+class _Tests:
+    """What a test runner behind the wrapper says: the test family reads streams that show one."""
+
+    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
+        self._argv = argv
+        self._options = options
+        # The beginning of a stream, until it tells; None once the stream is passed on or let go.
+        self._held: list[list[bytes] | None] = [[], []]
+        self._sizes = [0, 0]
+        self._known = [False, False]
+        self._family: Tested | None = None
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """Take whole lines of one stream."""
+        held = self._held[stream]
+        if held is None:
+            if self._known[stream] and self._family is not None:
+                self._family.feed(stream, block)
+            return
+        held.append(block)
+        self._sizes[stream] += len(block)
+        if self._sizes[stream] >= _SAMPLE_BYTES:
+            self._judge(stream, b"".join(held))
+
+    def pieces(self, status: Status, *, plain: bool) -> list[Piece] | None:
+        """The tests' pieces, None if there were none; `plain`: also of an unknown runner."""
+        short = {at: b"".join(held) for at, held in enumerate(self._held) if held is not None}
+        for stream, data in short.items():
+            self._judge(stream, data)
+        if not any(self._known):
+            if not plain:
+                return None
+            for stream, data in short.items():
+                self._pass_on(stream, data)
+        if self._family is None:
+            return None
+        told = self._family.finish(status)
+        found = self._family.report
+        return told if told and (found.outcomes or found.failures) else None
+
+    def _judge(self, stream: int, data: bytes) -> None:
+        from yarp.reduce.families.test import SIGNS
+
+        self._held[stream] = None
+        sample = b"\n" + data[:_SAMPLE_BYTES]
+        self._known[stream] = any(sign in sample for _, sign in SIGNS)
+        if self._known[stream]:
+            self._pass_on(stream, data)
+
+    def _pass_on(self, stream: int, data: bytes) -> None:
+        if self._family is None:
+            from yarp.reduce.families.test import Family as Tested
+
+            self._family = Tested(self._argv, self._options)
+        if data:
+            self._family.feed(stream, data)
+
+
+def _merged(tested: list[Piece], built: list[Piece]) -> list[Piece]:
+    """The tests' pieces, and of the build's those that say something else."""
+    said = b"\n".join(piece.text for piece in tested)
+    out = list(tested)
+    for piece in built:
+        if piece.text.strip() not in said:
+            piece.worth = min(9, piece.worth + 2) if piece.worth else 1
+            out.append(piece)
+    return out
+
+
+class _Lane:
+    """One stream on its way to the reader: every line of a short one, the wanted ones of a long."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.windows = Windows(self._window)
+        self._taken = 0
+        self._pattern: re.Pattern[bytes] | None = None
+        self._read = False
+
+    def feed(self, block: bytes) -> None:
+        """Take whole lines."""
+        self.windows.feed(block)
+
+    def finish(self) -> None:
+        """The stream has ended: its end is read whole."""
+        rest = self.windows.rest()
+        last = 0
+        if self._read or len(rest) >= _SMALL_BYTES:
+            last = max(0, rest.rfind(b"\n", 0, max(0, len(rest) - _LAST_BYTES)) + 1)
+            self._window(rest[:last])
+        for line in split(rest[last:]):
+            self.reader.line(line)
+        self.reader.finish()
+
+    def _window(self, window: bytes) -> None:
+        self._read = True
+        if self._taken >= LINES_TAKEN:
+            self.reader.skipped()
+            return
+        if self._pattern is None:
+            self._pattern = _wake_pattern()
+        self.reader.report.partial = True
+        self._taken += 1
+        reader, search = self.reader, self._pattern.search
+        position, end = 0, len(window)
+        before = -1
+        while position < end:
+            if not reader.busy():
+                found = search(window, position)
+                if found is None:
+                    return
+                start = window.rfind(b"\n", position, found.start() + 1) + 1 or position
+                if start > position and start != before:
+                    # The line above may be the message's context: a file, a title.
+                    above = window.rfind(b"\n", position, start - 1) + 1 or position
+                    reader.line(window[above : start - 1])
+                position = start
+            stop = window.find(b"\n", position)
+            stop = end if stop < 0 else stop
+            reader.line(window[position:stop])
+            position = before = stop + 1
+            self._taken += 1
+
+
+def _wake_pattern() -> re.Pattern[bytes]:
+    """One automaton for all needles: bytes as they are, so that invalid UTF-8 hides nothing."""
+    try:
+        import re2
+
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        compiled: re.Pattern[bytes] = re2.compile(WAKE, options)
+    except ImportError:
+        import re
+
+        compiled = re.compile(WAKE)
+    return compiled
