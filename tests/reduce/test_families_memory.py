@@ -10,6 +10,9 @@ STREAMS = {
     "test go test": b"=== RUN   Test%d\n    a_test.go:3: log\n",
     "test jest": "  \u25cf sums \u203a case %d\n\n    Error: no\n".encode(),
     "test npm test": b"not ok %d - thing\n  ---\n  error: no\n  ...\n",
+    "build cc -c": b"src/file_%d.c:1:1: error: no such thing\n    1 | x\n      | ^\n",
+    "build make all": b"would reformat src/file_%d.py\n",
+    "build npm run build": b"dist/assets/file_%d.js   1.20 kB\n",
     "search rg -n x": b"src/file_%d.py:1:x\n",
     "diff git diff": b"diff --git a/f%d b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
 }

@@ -69,7 +69,7 @@ def test_a_compiler_is_understood_in_any_language(language):
     assert f"src/f0.c:4:9: {error}: {message}" in text
     assert "return x;" in text
     assert f"src/f0.c:3:5: {warning}: {other} [-Wunused-variable] (and 39 more)" in text
-    assert "40 errors in 40 files" in text
+    assert f"40 {'messages' if language == 'xx' else 'errors'} in 40 files" in text
 
 
 def test_each_file_with_an_error_is_named_before_a_second_error_of_another():
@@ -113,6 +113,26 @@ def test_a_python_program_that_ends_well_is_left_alone():
     stdout = b"src/a.py:3:1: error: the program's own words\n" * 200
     assert summarise("python3 app.py", stdout, exit_code=0) is None
     assert summarise("python3 app.py", stdout, exit_code=1) is None
+
+
+def test_a_program_that_cargo_compiled_and_ran_is_left_alone():
+    words = b"".join(b"error: row %d is odd, says the program\n" % n for n in range(200))
+    compiled = b"    Finished `dev` profile target(s) in 0.02s\n     Running `target/debug/x`\n"
+    assert summarise("cargo run", b"", compiled + words, exit_code=1) is None
+    failed = b"error[E0425]: cannot find x\n --> src/main.rs:2:5\nerror: could not compile `x`\n"
+    assert "E0425" in text_of("cargo run", b"", failed, exit_code=101)
+
+
+def test_a_crash_of_the_tool_itself_is_told_with_its_own_frames():
+    stderr = b"error: cannot format a.py\nTraceback (most recent call last):\n"
+    for n in range(90):
+        where = b"/usr/lib/python3/site-packages/x.py" if n % 30 else b"/srv/demo/plugin.py"
+        stderr += b'  File "%b", line %d, in f%d\n    call(%d)\n' % (where, n, n, n)
+    stderr += b"acme.Broken: the rule set is empty\n"
+    text = reduced("black --check .", b"", stderr * 2)
+    assert "acme.Broken: the rule set is empty" in text
+    assert 'File "/srv/demo/plugin.py", line 60' in text
+    assert "site-packages" not in text
 
 
 def test_tests_behind_make_are_told_with_the_failure_of_make():

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # `timeout 5 uv run python -m pytest` is three launchers deep.
 _LAUNCHERS = 5
+# Scripts that their tools put into a project under their own name.
+_WRAPPERS = ("gradlew", "mvnw")
 
 
 class Selection:
@@ -100,7 +102,8 @@ def _program(word: str, rules: Compiled) -> str:
     if "/" in word:
         directory, _, word = word.rpartition("/")
         # A script of the project may be called like a tool; what lies in a bin directory is one.
-        if not directory.startswith("/") and not directory.endswith(("/bin", "/.bin")):
+        known = directory.startswith("/") or directory.endswith(("/bin", "/.bin"))
+        if not known and not (directory == "." and word in _WRAPPERS):
             return ""
     stem = word.rstrip("0123456789.")
     return stem if stem in rules["versioned"] else word

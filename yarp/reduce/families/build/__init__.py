@@ -52,7 +52,7 @@ class Family(base.Family):
             lane.finish()
         report = self.report
         failed = not status.success
-        if self.argv[0].startswith("python") and not (failed and report.tracebacks):
+        if not self._own_words(failed=failed):
             return None
         counts = report.counts
         told = counts[ERROR] + counts[UNSAID] + len(report.tracebacks)
@@ -65,6 +65,15 @@ class Family(base.Family):
         if tested:
             return _merged(tested, out)
         return out or None
+
+    def _own_words(self, *, failed: bool) -> bool:
+        """Whether what was read is a tool's: a program's own answer is not ours to shorten."""
+        report = self.report
+        if self.argv[0].startswith("python"):
+            return failed and bool(report.tracebacks)
+        if self.argv[:2] == ("cargo", "run"):
+            return failed and any(b"could not compile" in line for _, line in report.outcomes)
+        return True
 
 
 class _Tests:

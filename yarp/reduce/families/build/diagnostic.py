@@ -94,8 +94,8 @@ _HEAD = re.compile(
     rb"(?: (?P<code>[A-Z]{1,6}\d+)|\[(?P<bracket>[\w:-]+)\])?(?::|(?<=\])) (?P<rest>\S.*)$"
 )
 _RAISED = re.compile(
-    rb"(?:Uncaught |Unhandled |\[!\] )?(?P<code>[\w.$]*(?:Error|Exception))(?: \[\w+\])?: "
-    rb"(?P<rest>.+)$"
+    rb"(?:Uncaught |Unhandled |Caused by: |Exception in thread \"[^\"]*\" |\[!\] )?"
+    rb"(?P<code>[\w.$]*(?:Error|Exception))(?: \[\w+\])?: (?P<rest>.+)$"
 )
 _MARKED = re.compile(
     " {0,2}(?:✘|✖|×|▲|⚠|X) (?:\\[(?P<word>ERROR|WARNING)\\] )?"
@@ -220,6 +220,3 @@ def _said(line: bytes, rest: bytes) -> Diagnostic:
         if severity == UNSAID and code.startswith(b"-W"):
             severity = ERROR if code.startswith(b"-Werror") else WARNING
     return Diagnostic(line.strip(), severity, rest, code)
-
-
-__all__ = ["ALONE", "ARROW", "BELOW", "NOTE", "QUOTED", "Diagnostic", "parse", "row", "titled"]

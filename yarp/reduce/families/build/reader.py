@@ -36,9 +36,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.reduce.families.build.report import Report
 
-_PLAIN_KEPT = 40
 _FRAME = re.compile(
-    rb"\s+\S|\d+ *(?:\||\xe2\x94\x82|[-+] )|\d+ +\S|[|^~>]|note: |help: |\.\.\.|candidates are:"
+    rb"\s+\S|\d+ *(?:\||\xe2\x94\x82|[-+] )|\d+ +\S|[|^~>]|note: |help: |Call Stack |\.\.\."
+    rb"|candidates are:"
 )
 _IN_FUNCTION = re.compile(rb"(?:\S*\bld(?:\.\w+)?: )?\S+\.(?:o|a|so)\S*: .*[`'\xe2\xc2].*:$")
 _CONTEXT = re.compile(
@@ -257,6 +257,3 @@ class Reader(Parser):
             self.traceback = None
         self._text = False
         self._header = b""
-
-
-__all__ = ["WARNING", "Reader"]

@@ -11,7 +11,7 @@ from collections import Counter
 
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.build.diagnostic import QUOTED, Diagnostic
-from yarp.reduce.families.build.words import ERROR, NOTE, UNSAID, WARNING, looks_wrong
+from yarp.reduce.families.build.words import ERROR, UNSAID, WARNING, looks_wrong
 from yarp.reduce.families.names import factor
 
 TYPE_CHECKING = False
@@ -176,7 +176,9 @@ def _header(report: Report, errors: list[Diagnostic]) -> list[Piece]:
     files = len({found.path for found in errors if found.path})
     parts = []
     if not said:
-        parts.append(b"%d errors" % len(errors) + (b" in %d files" % files if files > 1 else b""))
+        word = b"messages" if any(found.severity == UNSAID for found in errors) else b"errors"
+        parts.append(b"%d %b" % (len(errors), word))
+        parts[-1] += b" in %d files" % files if files > 1 else b""
     if len(codes) > 1 and sum(codes.values()) == len(errors):
         parts.append(b", ".join(b"%b %d" % item for item in codes.most_common(12)))
         parts[-1] += b", ..." if len(codes) > 12 else b""
@@ -414,7 +416,8 @@ def _notes(report: Report, *, told: bool, failed: bool) -> list[Piece]:
             wrong = looks_wrong(line)
             from_end = len(lines) - at
             if told:
-                worth = 5 if wrong else 7 if from_end <= 4 else _NEVER
+                last = 10 if report.tracebacks else 4
+                worth = 5 if wrong else 7 if from_end <= last else _NEVER
             elif failed:
                 worth = 1 if wrong and at < 12 else 2 if wrong or from_end <= 10 else 6
             else:
@@ -457,6 +460,3 @@ def _terms(found: Diagnostic) -> tuple[str, ...]:
 def _word(line: bytes) -> tuple[str, ...]:
     found = re.search(rb"(?i)error|fail\w*|warn\w*", line)
     return (found[0].decode("utf-8", "replace"),) if found else ()
-
-
-__all__ = ["NOTE", "Report", "pieces"]

@@ -54,13 +54,20 @@ class Traceback:
             if _FRAME.match(line):
                 self._frames.append([line])
                 if len(self._frames) > _FRAMES_KEPT:
-                    del self._frames[_FRAMES_KEPT // 2]
+                    del self._frames[self._least()]
             elif self._frames and line.strip(b" ^~") and len(self._frames[-1]) < 2:
                 self._frames[-1].append(line)
             return True
         self._ended = True
         self._said.append(line)
         return True
+
+    def _least(self) -> int:
+        """The frame that says least: one of a library, else one in the middle."""
+        for at, frame in enumerate(self._frames[:-1]):
+            if any(word in frame[0] for word in _LIBRARY):
+                return at
+        return _FRAMES_KEPT // 2
 
     def _link(self, line: bytes) -> None:
         if len(self.chain) < 8:
