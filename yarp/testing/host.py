@@ -87,6 +87,7 @@ class HostSuite(PluginSuite):
         assert all(isinstance(tool, str) and tool for tool in host.shell_tools)
         assert all(isinstance(key, str) and key for key in host.shell_tools.values())
         assert host.shell is None or isinstance(host.shell, str)
+        assert isinstance(host.keeps_shell_state, bool)
 
     def test_what_it_withholds_is_said_in_sentences(self, host: Host) -> None:
         """`yarp hosts show` prints them one below the other."""
