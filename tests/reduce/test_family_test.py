@@ -219,10 +219,10 @@ def test_a_failure_in_the_middle_of_a_long_run_is_named():
     assert "ZeroDivisionError: division by zero" in text
 
 
-def test_counts_of_a_run_too_long_to_read_are_called_partial():
+def test_counts_of_a_run_too_long_to_read_are_whole_or_called_partial():
     lines = b"".join(b"ok  \texample.com/p%d\t0.01s\n" % n for n in range(60_000))
     text = text_of("go test", lines, exit_code=0)
-    assert "ok at least " in text
+    assert text.startswith("ok 60000 packages")
     targets = b"running 1 test\n\ntest result: ok. 1 passed; 0 failed; 0 ignored\n" * 60_000
     assert "(first " in text_of("cargo test", targets, exit_code=0)
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES = 256 * 1024
 LINES_TAKEN = 20_000
+# Then only what names failures is looked for, with some lines below each.
+LATE_TAKEN = 200_000
+LATE_BELOW = 40
 # Every line of a stream's end is looked at, whatever the parser waits for.
 LAST_BYTES = 4 * 1024
 
@@ -53,6 +56,16 @@ class Parser:
     def line(self, line: bytes) -> None:
         """Take one line without its newline; it may also be one that `wake` does not ask for."""
         raise NotImplementedError
+
+    def below(self) -> bool:
+        """Whether the next lines belong to what a late line has begun."""
+        return False
+
+    def recall(self, data: bytes, at: int) -> None:
+        """Take from the lines before `at` what the late line there is about."""
+
+    def skim(self, window: bytes) -> None:
+        """Count what can be counted in a window of which only late lines are read."""
 
     def skipped(self) -> None:
         """Lines are about to be left out: whatever was open is open no more, counts are partial."""
@@ -106,7 +119,7 @@ class Sieve:
         self.parser = parser
         self.windows = Windows(self._window)
         self.lost = False
-        self._taken = 0
+        self._taken = self._late = 0
 
     def feed(self, block: bytes) -> None:
         """Take a block of whole lines."""
@@ -130,17 +143,19 @@ class Sieve:
 
     def _window(self, window: bytes) -> None:
         parser = self.parser
-        only = None
-        if self._taken >= LINES_TAKEN:
-            self.lost = True
-            parser.skipped()
-            only = parser.late
-            if only is None or self._taken >= 2 * LINES_TAKEN:
-                return
-        self._taken += 1
-        for line in wanted(window, parser, only):
-            parser.line(line)
+        if self._taken < LINES_TAKEN:
             self._taken += 1
+            for line in wanted(window, parser):
+                parser.line(line)
+                self._taken += 1
+            return
+        self.lost = True
+        parser.skipped()
+        parser.skim(window)
+        if parser.late is not None and self._late < LATE_TAKEN:
+            for line in _late(window, parser, parser.late):
+                parser.line(line)
+                self._late += 1
 
 
 def split(data: bytes) -> list[bytes]:
@@ -151,18 +166,39 @@ def split(data: bytes) -> list[bytes]:
     return lines
 
 
-def wanted(window: bytes, parser: Parser, only: Wake | None = None) -> Iterator[bytes]:
-    """The window's lines that `only`, or else the parser's present `wake`, asks for."""
+def wanted(window: bytes, parser: Parser) -> Iterator[bytes]:
+    """The window's lines that the parser's present `wake` asks for."""
     data = b"\n" + window
     position = 0  # always at the newline before a line
     end = len(data) - 1 if data.endswith(b"\n") else len(data)
     ahead: dict[bytes | Wake, int] = {}
     while position < end:
-        wake = only or parser.wake()
+        wake = parser.wake()
         if wake is not None:
             position = _next(wake, data, position, end, ahead)
             if position >= end:
                 return
+        stop = data.find(b"\n", position + 1)
+        if stop < 0:
+            stop = len(data)
+        yield data[position + 1 : stop]
+        position = stop
+
+
+def _late(window: bytes, parser: Parser, late: Wake) -> Iterator[bytes]:
+    """The window's late lines, and some below each of them."""
+    data = b"\n" + window
+    position = below = 0
+    end = len(data) - 1 if data.endswith(b"\n") else len(data)
+    ahead: dict[bytes | Wake, int] = {}
+    while position < end:
+        if not (below and parser.below()):
+            position = _next(late, data, position, end, ahead)
+            if position >= end:
+                return
+            parser.recall(data, position)
+            below = LATE_BELOW
+        below -= 1
         stop = data.find(b"\n", position + 1)
         if stop < 0:
             stop = len(data)

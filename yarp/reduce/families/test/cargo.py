@@ -22,9 +22,18 @@ _NOISE = Wake(
     b"test result: ", b"---- ", b"error", b"warning", b"failures:", b"running ", b"  stderr ",
     b"  stdout ",
     b"     Summary", b"        FAIL", b"     TIMEOUT", b"     SIGNAL", b"thread '",
-    b"     ABORT", b"  TRY ",
+    b"     ABORT", b"  TRY ", b"     Running ",
     inside=(b" ... FAILED", b" --- FAILED", b"panicked at "),
 )  # fmt: skip
+# Once tests run, nothing is compiled any more: what sounds like a compiler is a test's log.
+_OWN = (
+    b"error: test failed", b"error: doctest failed", b"error: could not compile", b"error: target",
+)  # fmt: skip
+_RUNNING = Wake(
+    *(start for start in _NOISE.starts if start not in (b"error", b"warning")), *_OWN,
+    inside=_NOISE.inside,
+)  # fmt: skip
+_ERRORS_KEPT = 300
 _NEXTEST = (b"FAIL", b"TIMEOUT", b"SIGABRT", b"SIGSEGV", b"ABORT", b"TRY")
 
 
@@ -32,7 +41,11 @@ class Cargo(Runner):
     """Reads the standard output of test targets, and cargo's own words on standard error."""
 
     noise = _NOISE
-    late = Wake(b"test result: ", b"---- ", b"error")
+    late = Wake(
+        b"test result: ", b"---- ", b"failures:", b"thread '", b"        FAIL", b"     Summary",
+        *_OWN,
+        inside=(b" ... FAILED", b" --- FAILED"),
+    )  # fmt: skip
 
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
@@ -43,6 +56,7 @@ class Cargo(Runner):
         self.totals = [0, 0, 0, 0]
         self.good: list[bytes] = []
         self.bad = 0
+        self.errors = 0
         self.nextest = False
 
     def skipped(self) -> None:
@@ -82,10 +96,7 @@ class Cargo(Runner):
                 self.open = before
             else:
                 self._name(line.strip())
-        elif line.startswith((b"error", b"warning")) and line[5:8].lstrip(b"ing")[:1] in (
-            b":",
-            b"[",
-        ):
+        elif self._is_message(line):
             self._message(line)
         elif self.open is not None and self._belongs(line):
             self.open.add(line)
@@ -106,6 +117,8 @@ class Cargo(Runner):
             if self.open:
                 self.open.title = line.partition(b" panicked at ")[0] + b" panicked"
                 self.open.add(line)
+        elif line.startswith((b"running ", b"     Running ")):
+            self.noise = _RUNNING
         elif line.strip() and not _quiet(line):
             self.plain.add(line)
         self.listing = self.listing and (not line or line.startswith((b" ", b"failures:")))
@@ -163,16 +176,26 @@ class Cargo(Runner):
             self.told.add(name)
             self.report.failure(self.stream, Failure(b"FAILED " + name, name))
 
+    def _is_message(self, line: bytes) -> bool:
+        """Whether the compiler or cargo says it, not a test."""
+        if self.noise is _RUNNING:
+            return line.startswith(_OWN)
+        return line.startswith((b"error", b"warning")) and line[5:8].lstrip(b"ing")[:1] in (
+            b":",
+            b"[",
+        )
+
     def _message(self, line: bytes) -> None:
         """A compiler message with its frame, or cargo's own sentence."""
         self._close()
         if line.startswith(b"error"):
             self.report.failed = self.report.recognised = True
-            if line.startswith(
-                (b"error: test failed", b"error: doctest failed", b"error: could not compile")
-            ):
+            if line.startswith(_OWN):
                 self.report.note(1, self.stream, line, "error")
+            elif self.errors >= _ERRORS_KEPT:
+                self.report.more += 1
             else:
+                self.errors += 1
                 self._open(Failure(line, b"error", frame_grades))
         elif b"generated" in line and b"warning" in line[8:]:
             self.report.note(FRAME, self.stream, line, "warning")

@@ -38,13 +38,18 @@ _SUMMARY = b"short test summary info"
 _START = b"test session starts"
 _ENDED = b"ended"
 _SUMMARY_LINES = 3_000
+_LOUD_KEPT = 20
+_ALIKE = 50
 _LOUD = (b"ERROR: ", b"FAIL ", b"replacing crashed", b"Exit: ")
 
 
 class Pytest(Runner):
     """Reads pytest's terminal report, also several one after the other."""
 
-    late = Wake(b"===", b"!!!", b"FAILED ", b"ERROR ")
+    late = Wake(
+        b"===", b"!!!", b"FAILED ", b"ERROR ", b"SUBFAILED", b"____", b"INTERNALERROR>",
+        inside=(b" FAILED", b" ERROR "),
+    )  # fmt: skip
 
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
@@ -56,12 +61,15 @@ class Pytest(Runner):
         self.all = False
         self.noise = _PROGRESS
         self.blocks: list[Failure] = []
+        self.index: dict[bytes, list[Failure]] = {}  # by title, those not yet named
         self.summary: list[bytes] = []
         self.closing = self.closed = False  # this line, the line before was an outcome
         self.width = 0
         self.headed = False  # the run began with a header, so its outcome is ruled too
         self.depth = 0  # runs that began and did not end
         self.doubt = False  # what a test printed stands here
+        self.loud = 0
+        self.beyond = 0  # failures of a summary that has no room for them
         self.back = b""  # the section that goes on when a run within it has ended
 
     def skipped(self) -> None:
@@ -97,6 +105,7 @@ class Pytest(Runner):
         if self.back and self.section != self.back and self._goes_on(line):
             self.section, self.all = self.back, self.back in _BLOCKS
             self.summary.clear()
+            self.beyond = 0
             self.tentative = b""
         if self.section in _BLOCKS:
             self._block_line(line)
@@ -105,6 +114,8 @@ class Pytest(Runner):
         elif self.section == _SUMMARY:
             if len(self.summary) < _SUMMARY_LINES:
                 self.summary.append(line)
+            else:
+                self.beyond += line.startswith((b"FAILED ", b"ERROR ", b"SUBFAILED"))
         elif self.section == _ENDED:
             if not self.headed and _is_progress(line):
                 self._outcome(self.tentative)
@@ -156,6 +167,7 @@ class Pytest(Runner):
         if title == _SUMMARY:
             # The last of them is the run's own, and its outcome comes after it.
             self.summary.clear()
+            self.beyond = 0
             self.tentative = b""
         return True
 
@@ -270,7 +282,8 @@ class Pytest(Runner):
         what = line[len(b"SUBFAILED") : before].strip()
         node, message = _node(line[before + 1 :])
         title = b"FAILED " + node.partition(b"::")[2].replace(b"::", b".") + b" " + what
-        match = next((block for block in self.blocks if block.title == title), None)
+        alike = self.index.get(title)
+        match = alike.pop(0) if alike else None
         found = match is not None
         if match is None:
             match = Failure(b"", b"", grades)
@@ -282,20 +295,29 @@ class Pytest(Runner):
         return found
 
     def _block_of(self, kind: bytes, node: bytes) -> Failure | None:
+        """The block of a test, of several with its name the one that mentions its file."""
         path, _, inner = node.partition(b"::")
         domain = inner.replace(b"::", b".")
-        likely = None
+        titles = (kind + b" " + domain, b"ERROR collecting " + node, b"ERROR of " + domain)
+        for title in titles[: 3 if kind == b"ERROR" else 1]:
+            alike = self.index.get(title, [])
+            for at, failure in enumerate(alike[:_ALIKE]):
+                if any(path in line for line in failure.lines):
+                    return alike.pop(at)
+            if alike:
+                return alike.pop(0)
+        return None
+
+    def _indexed(self) -> dict[bytes, list[Failure]]:
+        """The blocks by title; what a test's setup and teardown raised by the test."""
+        index: dict[bytes, list[Failure]] = {}
         for failure in self.blocks:
             title = failure.title.replace(b"[doctest] ", b"", 1)
-            if title.startswith(kind + b" ") and (
-                title == kind + b" " + domain
-                or title == b"ERROR collecting " + node
-                or (title.startswith(b"ERROR at ") and title.endswith(b" of " + domain))
-            ):
-                if any(path in line for line in failure.lines):
-                    return failure
-                likely = likely or failure
-        return likely
+            at, of, domain = title.partition(b" of ")
+            if of and at.startswith(b"ERROR at "):
+                title = b"ERROR of " + domain
+            index.setdefault(title, []).append(failure)
+        return index
 
     def _warning_line(self, line: bytes) -> None:
         if line.startswith(b"  ") and b"Warning: " in line:
@@ -305,8 +327,8 @@ class Pytest(Runner):
         if self.open is not None:
             self.open.add(line)
             return
-        words = line.split(b"[", 1)[0].rstrip()
-        if words.endswith((b" FAILED", b" ERROR")) and b"::" in line:
+        words = _without_progress(line)
+        if words.endswith((b" FAILED", b" ERROR")) and b"::" in words:
             self._seen(words.rsplit(b" ", 1)[::-1])
         elif line.startswith(b"[gw"):
             rest = line.partition(b"] ")[2]
@@ -317,7 +339,10 @@ class Pytest(Runner):
             elif b"node down" in line:
                 self.report.note(1, self.stream, line)
         elif line.startswith(_LOUD) or b"pytest: error: " in line:
-            self.report.note(1, self.stream, line)
+            # Pytest says so once; a program's log may begin like it on every line.
+            self.loud += 1
+            if self.loud <= _LOUD_KEPT:
+                self.report.note(1 if self.loud <= 2 else MORE, self.stream, line)
         elif line.startswith(b"ImportError while loading conftest"):
             self.open = Failure(line, b"ImportError", grades)
             self._keep(self.open)
@@ -351,6 +376,8 @@ class Pytest(Runner):
 
     def _settle(self) -> None:
         """One session has been read: its failures go to the report."""
+        self.index = self._indexed()
+        self.report.more += self.beyond
         known = [self._summary_line(line) for line in self.summary]
         named = any(line.startswith((b"FAILED ", b"ERROR ", b"SUBFAILED")) for line in self.summary)
         if named and all(known):
@@ -460,6 +487,15 @@ def _is_progress(line: bytes) -> bool:
     return bool(body) and not body.strip(b".FEsxX")
 
 
+def _without_progress(line: bytes) -> bytes:
+    """A line of the progress without its `[ 12%]` or `[ 3/32]`; a test's name may hold brackets."""
+    line = line.rstrip()
+    head, bracket, progress = line.rpartition(b" [")
+    if bracket and not progress.rstrip(b"]").strip(b" %/0123456789"):
+        return head.rstrip()
+    return line
+
+
 def _quiet(line: bytes) -> bool:
     """Lines of the session's head and of its progress."""
     if line.startswith(
@@ -479,7 +515,7 @@ def _quiet(line: bytes) -> bool:
         )
     ):
         return True
-    body = line.split(b"[", 1)[0].rstrip()
+    body = _without_progress(line)
     return body.endswith((b" PASSED", b" SKIPPED", b" XFAIL", b" XPASS")) or not body.rpartition(
         b" "
     )[2].strip(b".FEsxXR")

@@ -149,6 +149,10 @@ class Runner(Parser):
         """All lines of an open failure, else what ends the noise."""
         return None if self.open is not None else self.noise
 
+    def below(self) -> bool:
+        """See `Parser`: while there is room for another failure."""
+        return self.open is not None and not self.report.more
+
     def skipped(self) -> None:
         """Whatever block was open is open no more, and what was counted is not all."""
         self.open = None
@@ -167,7 +171,10 @@ def pieces(report: Report, budget_bytes: int) -> list[Piece]:
     spent = sum(len(piece.text) + 1 for piece in out)
     out += _failures(report, max(0, budget_bytes - 200 - spent))
     if report.more:
-        out.append(Piece(b"(%d more failures were seen)" % report.more, 1, lines=0))
+        words = [failure.word or _first_word(failure) for _, failure in report.failures]
+        often = (max(set(words), key=words.count),) if words else ()
+        text = b"(%d more failures were seen)" % report.more
+        out.append(Piece(text, 1, lines=0, terms=often))
     seen: set[bytes] = set()
     for worth, stream, line, term in report.notes:
         if line not in seen:
@@ -241,6 +248,10 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
     return out
 
 
+def _first_word(failure: Failure) -> str:
+    return failure.title.split(b" ", 1)[0].decode("utf-8", "replace")
+
+
 def _clipped(text: bytes, size: int) -> bytes:
     return text[: size - 3].decode("utf-8", "ignore").encode() + b"..."
 
@@ -279,7 +290,7 @@ class _Told:
         self.cause = tuple(line for worth, line in self.graded if worth == CAUSE)
         self.cause_bytes = sum(len(line) + 1 for line in self.cause)
         name = failure.name.decode("utf-8", "replace")
-        word = failure.word or failure.title.split(b" ", 1)[0].decode("utf-8", "replace")
+        word = failure.word or _first_word(failure)
         self.terms = tuple(term for term in (word, name) if term)
 
     def details(self, least: int) -> list[Piece]:

@@ -14,7 +14,7 @@ _KINDS = (b"FAIL: ", b"ERROR: ", b"UNEXPECTED SUCCESS: ")
 _DOUBLE = b"=" * 70
 _SINGLE = b"-" * 70
 _NOISE = Wake(
-    _DOUBLE, _SINGLE, *_KINDS, b"Ran ", b"OK", b"FAILED", b"NO TESTS RAN", b"Traceback",
+    _DOUBLE, _SINGLE, b"Ran ", b"OK", b"FAILED", b"NO TESTS RAN", b"Traceback",
     inside=(b" ... FAIL\n", b" ... ERROR\n"),
 )  # fmt: skip
 
@@ -23,6 +23,7 @@ class Unittest(Runner):
     """Reads the report that unittest writes to standard error."""
 
     noise = _NOISE
+    late = Wake(_DOUBLE, b"Ran ", b"OK", b"FAILED", inside=(b" ... FAIL\n", b" ... ERROR\n"))
 
     def __init__(self, report: Report, stream: int) -> None:
         super().__init__(report, stream)
@@ -30,6 +31,14 @@ class Unittest(Runner):
         self.ran = False
         self.buffered = False  # what tests printed stands in their blocks
         self.outcome: list[bytes] = []
+
+    def wake(self) -> Wake | None:
+        """The line below a rule too, whatever it is."""
+        return None if self.ruled else super().wake()
+
+    def below(self) -> bool:
+        """See `Parser`."""
+        return self.ruled or super().below()
 
     def skipped(self) -> None:
         """Whatever block was open is open no more."""
