@@ -70,7 +70,9 @@ class Usage:
     def saved_percent(self) -> float | None:
         """`saved_tokens` of `host_tokens`."""
         saved = self.saved_tokens
-        return round(100 * saved / self.host_tokens, 1) if saved and self.host_tokens else None
+        if saved is None or not self.host_tokens:
+            return None
+        return round(100 * saved / self.host_tokens, 1)
 
     def add(self, found: Measure) -> None:
         """Count one more call."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from yarp.usage import Usage
 
+_COLUMNS = ("EXACT", "HOST", "SHOWN", "RECOVERY", "SAVED", "%")
 _PROGRESS_AFTER_S = 1.0
 _PROGRESS_EVERY_S = 0.2
 
@@ -37,8 +38,8 @@ def command(by: str, since: str | None, as_json: bool) -> None:
 
     Tokens are estimates. EXACT is all that the tools printed; HOST what the host's own cut would
     have left of it; SHOWN what the model got, RECOVERY the part of it that it asked for again;
-    SAVED is HOST less SHOWN, over the calls of which both are known. `-` is unknown: a host that
-    declares no cut, or no host at all.
+    SAVED is HOST less SHOWN. HOST and SAVED are over the COMPARED calls alone, those of which both
+    are known: a host that declares no cut, or no host at all, leaves them unknown (`-`).
     """
     from yarp import cache, paths
     from yarp.archive.read import Reader
@@ -67,13 +68,10 @@ def command(by: str, since: str | None, as_json: bool) -> None:
             }
         )
     else:
-        header = (by.upper(), "CALLS", "EXACT", "HOST", "SHOWN", "RECOVERY", "SAVED", "%")
+        header = (by.upper(), "CALLS", "COMPARED", *_COLUMNS)
         rows = [_row(key or "-", group) for key, group in report.groups.items()]
         rows.append(_row("total", report.total))
         click.echo(text.table(header, rows))
-        unknown = report.total.calls - report.total.compared
-        if unknown:
-            click.echo(f"{unknown} of {report.total.calls} calls are not compared", err=True)
     if report.damaged:
         text.report([f"{report.damaged} calls hold damaged payloads; run: yarp archive verify"])
 
@@ -101,6 +99,7 @@ def _row(name: str, group: Usage) -> tuple[str, ...]:
     return (
         name if name.isprintable() else ascii(name),
         f"{group.calls:,}",
+        f"{group.compared:,}",
         *(_number(n) for n in (group.exact_tokens, group.host_tokens, group.shown_tokens)),
         recovery if group.recovery_calls else "0",
         _number(group.saved_tokens),
