@@ -35,6 +35,7 @@ def rules():
         ("uv run -- pytest", "pytest", "pytest"),
         ("poetry run pytest", "pytest", "pytest"),
         (".venv/bin/pytest", "pytest", "pytest"),
+        ("./gradlew build", "gradle", "gradlew build"),
         ("timeout -s KILL 60 uv run pytest", "pytest", "pytest"),
         ("env -u X A=b pytest -x", "pytest", "pytest -x"),
         ("cargo +nightly test", "cargo-test", "cargo test"),

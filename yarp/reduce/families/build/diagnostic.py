@@ -68,14 +68,14 @@ QUOTED = re.compile(
 
 _PLACE = re.compile(
     rb"\s{0,8}(?:\[(?:ERROR|WARNING|WARN|error|warn)\]\s+|vet: |ERROR: |WARNING: |[ew]: (?:file://)?"
-    rb"|\S*\bld(?:\.\w+)?: )?"
+    rb"|\S*\bld(?:\.\w+)?(?: |\xc2\xa0)?: )?"
     rb"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:()\[\]'\"`|<>][^\s:()|'\"`]*\.\w{1,10}"
     rb"|(?:[^\s:()|'\"`]*/)?(?:Makefile|Dockerfile|BUILD|WORKSPACE|GNUmakefile)|<\w+>)"
     rb"(?::(?P<l1>\d+)(?:[:.](?P<c1>\d+))?(?:-\d+)?(?=:\D| - )"
     rb"|:? ?\((?P<l2>\d+)(?:[,:] ?(?P<c2>\d+))?(?:,\d+,\d+|-\d+)?\)(?=: ?)"
-    rb"|:\[(?P<l3>\d+),(?P<c3>\d+)\](?= )|:\((?P<l4>\.[^)]*)\)(?=:)"
+    rb"|:\[(?P<l3>\d+),(?P<c3>\d+)\](?= )|:\((?P<l4>\.[^)]*)\)(?=(?: |\xc2\xa0)?:)"
     rb"|: (?P<l5>\.[\w.+]+)(?=:))"
-    rb"(?::\s*| - | )(?P<rest>\S.*)$"
+    rb"(?:(?: |\xc2\xa0)?:\s*| - | )(?P<rest>\S.*)$"
 )
 _SEVERITY = re.compile(
     rb"(?P<word>[a-zA-Z\x80-\xff][^:0-9\[\]()'\"`]{0,40}?)"

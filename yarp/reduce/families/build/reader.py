@@ -40,7 +40,9 @@ _FRAME = re.compile(
     rb"\s+\S|\d+ *(?:\||\xe2\x94\x82|[-+] )|\d+ +\S|[|^~>]|note: |help: |Call Stack |\.\.\."
     rb"|candidates are:"
 )
-_IN_FUNCTION = re.compile(rb"(?:\S*\bld(?:\.\w+)?: )?\S+\.(?:o|a|so)\S*: .*[`'\xe2\xc2].*:$")
+_IN_FUNCTION = re.compile(
+    rb"(?:\S*\bld(?:\.\w+)?(?: |\xc2\xa0)?: )?\S+\.(?:o|a|so)(?: |\xc2\xa0)?: .*[`'\xe2\xc2].*:$"
+)
 _CONTEXT = re.compile(
     rb"In file included from |                 from |\S+\.\w+: .{2,60}:$|\S+\.\w+: At top level:"
     rb"|required from |# [\w./\[\]-]+$"

@@ -26,6 +26,7 @@ _PLAIN = 60
 _FRAMES = 8
 _ROW_BYTES = 200
 _ROWS = 4
+_BRIEF = 3
 # A shorter directory is said with each name: a place can be searched for as it stands.
 _SHARED = 12
 # Kinds of errors that are told once the room for each file's first error is spent.
@@ -148,7 +149,7 @@ def pieces(report: Report, budget_bytes: int, *, failed: bool) -> list[Piece]:
     if errors:
         out += _kinds(warnings)
     for group in _groups(warnings):
-        out += _group(group, worth)
+        out += _group(group, worth, brief=bool(errors))
     out += _products(report)
     told = bool(errors or report.tracebacks)
     out += _notes(report, told=told, failed=failed)
@@ -267,8 +268,8 @@ def _groups(found: list[Diagnostic]) -> list[list[Diagnostic]]:
     return list(groups.values())
 
 
-def _group(group: list[Diagnostic], worth: int) -> list[Piece]:
-    """One message as it was printed, and where the same was said again."""
+def _group(group: list[Diagnostic], worth: int, *, brief: bool = False) -> list[Piece]:
+    """One message as it was printed, and where the same was said again; `brief`: in few rows."""
     first = group[0]
     many = len(group)
     out: list[Piece] = []
@@ -276,13 +277,16 @@ def _group(group: list[Diagnostic], worth: int) -> list[Piece]:
         for at, one in enumerate(group):
             grade = worth if not at else worth + 1
             out.append(Piece(_cut(one.title), grade, one.stream, terms=_terms(one)))
-            if not at:
+            if not at and not brief:
                 out += [Piece(text, 6, one.stream) for _, text in _frame(one)[:1]]
         return out
     title = _cut(first.title) + b" (and %d more)" % (many - 1)
     out = [Piece(title, worth, first.stream, terms=_terms(first))]
-    out += [Piece(text, 6, first.stream) for _, text in _frame(first)[:1]]
+    if not brief:
+        out += [Piece(text, 6, first.stream) for _, text in _frame(first)[:1]]
     rows = _places(group)
+    if brief and len(rows) > _BRIEF:
+        rows[_BRIEF - 1 :] = [(rows[_BRIEF - 1][0] + b", ...", rows[_BRIEF - 1][1])]
     for at in range(0, len(rows), _ROWS):
         part = rows[at : at + _ROWS]
         text = b"\n".join(b"  " + row for row, _ in part)
