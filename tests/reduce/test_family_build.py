@@ -183,6 +183,14 @@ def test_an_error_in_the_middle_of_a_long_build_is_told():
     assert "FAILED: src/a.c.o" in text
 
 
+def test_an_error_behind_a_flood_of_warnings_is_told():
+    flood = b"".join(b"src/a%d.c:3:5: warning: unused variable 'x'\n" % n for n in range(60_000))
+    quiet = b"[9/9] Linking C executable some/where\n" * 9_000
+    error = b"src/z.c:3:5: error: the one that matters\n"
+    text = text_of("cc -c", flood + error + quiet)
+    assert "src/z.c:3:5: error: the one that matters" in text
+
+
 def test_every_rule_of_the_family_has_a_budget_its_examples_keep():
     rules = compile_rules([builtin_pack()])
     assert rules["problems"] == ()

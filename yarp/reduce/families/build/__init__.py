@@ -10,7 +10,7 @@ from __future__ import annotations
 from yarp.reduce.families import base
 from yarp.reduce.families.build.reader import Reader
 from yarp.reduce.families.build.report import Report, pieces
-from yarp.reduce.families.build.words import ERROR, UNSAID, WAKE
+from yarp.reduce.families.build.words import ERROR, LATE, UNSAID, WAKE
 from yarp.reduce.families.lines import LINES_TAKEN, Windows, split
 
 TYPE_CHECKING = False
@@ -154,6 +154,7 @@ class _Lane:
         self._taken = 0
         self._pattern: re.Pattern[bytes] | None = None
         self._read = False
+        self._late = False
 
     def feed(self, block: bytes) -> None:
         """Take whole lines."""
@@ -174,9 +175,12 @@ class _Lane:
         self._read = True
         if self._taken >= LINES_TAKEN:
             self.reader.skipped()
-            return
+            if self._taken >= 2 * LINES_TAKEN:
+                return
+            if not self._late:
+                self._late, self._pattern = True, _pattern(LATE)
         if self._pattern is None:
-            self._pattern = _wake_pattern()
+            self._pattern = _pattern(WAKE)
         self.reader.report.partial = True
         self._taken += 1
         reader, search = self.reader, self._pattern.search
@@ -200,16 +204,16 @@ class _Lane:
             self._taken += 1
 
 
-def _wake_pattern() -> re.Pattern[bytes]:
+def _pattern(needles: bytes) -> re.Pattern[bytes]:
     """One automaton for all needles: bytes as they are, so that invalid UTF-8 hides nothing."""
     try:
         import re2
 
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
-        compiled: re.Pattern[bytes] = re2.compile(WAKE, options)
+        compiled: re.Pattern[bytes] = re2.compile(needles, options)
     except ImportError:
         import re
 
-        compiled = re.compile(WAKE)
+        compiled = re.compile(needles)
     return compiled

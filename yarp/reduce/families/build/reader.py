@@ -120,7 +120,8 @@ class Reader(Parser):
             self._add(self.open, line)
         elif (listed := LISTED.match(line)) is not None:
             self._close()
-            report.listed(self.stream, listed[1] or listed[2], listed[3])
+            kind = next(kind for kind in listed.groups() if kind)
+            report.listed(self.stream, kind, listed[listed.re.groups])
         elif (noise := NOISE.match(line)) is not None:
             self._close()
             report.noise(self.stream, noise[1] or b"", line)

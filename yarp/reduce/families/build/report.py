@@ -27,6 +27,7 @@ _FRAMES = 8
 _ROW_BYTES = 200
 _ROWS = 4
 _BRIEF = 3
+_FEW = 5
 # A shorter directory is said with each name: a place can be searched for as it stands.
 _SHARED = 12
 # Kinds of errors that are told once the room for each file's first error is spent.
@@ -398,7 +399,8 @@ def _listed(report: Report) -> list[Piece]:
         out.append(Piece(b"%b (%d):" % (kind.rstrip(b":"), report.named[kind]), 1, stream, 0))
         for line in factor(names):
             term = (kind.decode("utf-8", "replace"), line.term.decode("utf-8", "replace"))
-            out.append(Piece(b"  " + line.text, 2, stream, line.count, term))
+            worth = 1 if len(names) <= _FEW else 2
+            out.append(Piece(b"  " + line.text, worth, stream, line.count, term))
     return out
 
 
@@ -425,7 +427,7 @@ def _notes(report: Report, *, told: bool, failed: bool) -> list[Piece]:
             elif failed:
                 worth = 1 if wrong and at < 12 else 2 if wrong or from_end <= 10 else 6
             else:
-                worth = 3 if wrong else 5 if from_end <= 6 else 7 if at < 4 else _NEVER
+                worth = 3 if wrong else 5 if from_end <= 6 else 7 if at < 4 else 8
             if worth != _NEVER:
                 out.append(Piece(_cut(line), worth, stream, terms=_word(line)))
     if report.last_noise and not report.partial:

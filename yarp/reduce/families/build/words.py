@@ -108,7 +108,9 @@ ADVICE = re.compile(
 # Files that a formatter would change, packages that an installer changed: kind, name.
 LISTED = re.compile(
     rb"(?:(would reformat|Would reformat:|reformatted|\[warn\]|Would format|would fix) (?=\S+$)"
-    rb"| ([-+~]) (?=[\w.\[\]-]+(?:==| @ )))(\S.*)$"
+    rb"| ([-+~]) (?=[\w.\[\]-]+(?:==| @ ))"
+    rb"|  - (Installing|Updating|Removing|Downgrading) (?=\S+ \()"
+    rb"|-- (Installing|Up-to-date): )(\S.*)$"
 )
 # What was produced: a file and its size.
 PRODUCED = re.compile(
@@ -124,6 +126,8 @@ WAKE = (
     rb"|\xd0\xbe\xd1\x88\xd0\xb8\xd0\xb1|\xec\x98\xa4\xeb\xa5\x98|\xe2\x9c[\x93-\x98]|\xe2\x95\xad"
     rb"|Finished|BUILD |compiled|built in|uccess|Tests run|asset "
 )
+# The same where a stream has had its share: only what says that something failed.
+LATE = rb"(?i:error|fatal|failed)[:\[ ]|FAILED|\*\*\* |Traceback"
 _WRONG = re.compile(
     rb"(?i)error|fail|fatal|exception|panic|abort|denied|undefined|cannot |can't |not found|missing"
     rb"|unable|refused|timed out|killed|fehler|erreur|no such|invalid|unexpected|conflict"
