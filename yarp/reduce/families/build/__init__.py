@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from yarp.reduce.families import base
 from yarp.reduce.families.build.reader import Reader
-from yarp.reduce.families.build.report import Report, pieces
+from yarp.reduce.families.build.report import Report
+from yarp.reduce.families.build.telling import pieces
 from yarp.reduce.families.build.words import ERROR, LATE, UNSAID, WAKE
 from yarp.reduce.families.lines import LINES_TAKEN, Windows, split
 
