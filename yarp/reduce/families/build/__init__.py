@@ -201,8 +201,9 @@ class _Lane:
             stop = window.find(b"\n", position)
             stop = end if stop < 0 else stop
             reader.line(window[position:stop])
+            # Long lines cost more: they use up the share sooner.
+            self._taken += 1 + (stop - position) // 256
             position = before = stop + 1
-            self._taken += 1
 
 
 def _pattern(needles: bytes) -> re.Pattern[bytes]:

@@ -13,6 +13,8 @@ from yarp.reduce.families.build.words import ERROR, NOTE, SEVERITIES, UNSAID, WA
 
 _BODY_LINES = 24
 _BODY_BYTES = 2048
+# So much of a message says what kind it is.
+_SHAPE_BYTES = 300
 
 
 class Diagnostic:
@@ -58,7 +60,7 @@ class Diagnostic:
 
     def kind(self) -> tuple[int, bytes]:
         """What makes it the same kind of message: the code, else the words that are no names."""
-        return (self.severity, self.code or QUOTED.sub(b"'", self.message)[:200])
+        return (self.severity, self.code or QUOTED.sub(b"'", self.message[:_SHAPE_BYTES]))
 
 
 QUOTED = re.compile(
@@ -85,7 +87,7 @@ _LEADING_CODE = re.compile(
     rb"(?:\[\*\] )?(?P<code>[A-Z]{1,6}\d{2,5}|invalid-syntax)\b:? (?P<rest>.+)$"
 )
 _TRAILING_CODE = re.compile(
-    rb"\s+(?:\[(?P<a>-W[^\]\s]*|[\w./:-]+)\]|\((?P<b>[\w@./:-]*[a-z]\w*)\))$"
+    rb"\s(?:\[(?P<a>-W[^\]\s]*|[\w./:-]+)\]|\((?P<b>[\w@./:-]*[a-z]\w*)\))$"
 )
 _PROJECT = re.compile(rb" \[[^\]\s]*proj(?:::[^\]]*)?\]$")
 _HEAD = re.compile(
@@ -112,7 +114,7 @@ _BIOME = re.compile(
 _DIFF = re.compile(rb"Diff in (?P<path>.+?):(?P<line>\d+):$")
 ROW = re.compile(
     r"\s+(?P<place>\d+:\d+)\s+(?P<word>error|warning|Error|Warning|✖|⚠|×):?\s+"
-    r"(?P<rest>\S.*?)(?:\s{2,}(?P<code>\S+))?$".encode()
+    r"(?P<rest>\S.*)$".encode()
 )
 ARROW = re.compile(
     rb"\s*(?:-->|\xe2\x95\xad\xe2\x94\x80\[|,-\[) ?(?P<path>[^\s:\]]+):(?P<place>\d+(?::\d+)?)"
@@ -153,10 +155,14 @@ def row(line: bytes, path: bytes) -> Diagnostic | None:
     if found is None:
         return None
     severity = WARNING if found["word"].lower().startswith((b"warn", b"\xe2\x9a\xa0")) else ERROR
-    parts = (found["word"], found["rest"], found["code"] or b"")
-    text = b" ".join(part for part in parts if part)
+    # The rule stands in a column of its own.
+    message, _, code = found["rest"].rstrip().rpartition(b"  ")
+    if not message or b" " in code:
+        message, code = found["rest"], b""
+    message = message.rstrip()
+    text = b" ".join(part for part in (found["word"], message, code) if part)
     title = b"%b:%b %b" % (path, found["place"], text) if path else b" ".join(line.split())
-    diagnostic = Diagnostic(title, severity, found["rest"], found["code"] or b"")
+    diagnostic = Diagnostic(title, severity, message, code)
     diagnostic.at(path, found["place"])
     return diagnostic
 

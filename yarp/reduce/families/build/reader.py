@@ -41,7 +41,7 @@ _FRAME = re.compile(
     rb"|candidates are:"
 )
 _IN_FUNCTION = re.compile(
-    rb"(?:\S*\bld(?:\.\w+)?(?: |\xc2\xa0)?: )?\S+\.(?:o|a|so)(?: |\xc2\xa0)?: .*[`'\xe2\xc2].*:$"
+    rb"(?:\S*\bld(?:\.\w+)?(?: |\xc2\xa0)?: )?\S+\.(?:o|a|so)(?: |\xc2\xa0)?: .*:$"
 )
 _CONTEXT = re.compile(
     rb"In file included from |                 from |\S+\.\w+: .{2,60}:$|\S+\.\w+: At top level:"
@@ -50,7 +50,7 @@ _CONTEXT = re.compile(
 _TITLE_ABOVE = re.compile(
     rb"(?:[A-Z]{1,6}\d{2,5}|invalid-syntax)(?: \[\*\])? \S|\S+: File would be "
 )
-_HEADER = re.compile(rb"(?!\s)(?:\S*/)?[^\s:]+\.\w+$")
+_HEADER = re.compile(rb"(?!\s)[^\s:]+\.\w{1,10}$")
 # A message whose text stands on the following lines, up to a blank one.
 _TEXT_BELOW = (b"ERROR in ", b"WARNING in ", b"error during build:", b"[!] ", b"* What went wrong:",
     b"Module not found", b"Failed to compile", b"FAILED: ")  # fmt: skip

@@ -231,7 +231,7 @@ def _places(group: list[Diagnostic], *, named: bool = True) -> list[tuple[bytes,
 def _varying(messages: list[bytes]) -> list[bytes]:
     """Of each message the quoted name that differs most from one to another; b'' if none does."""
     quoted = [
-        [found[0] for found in QUOTED.finditer(message) if not found[0].isdigit()][:4]
+        [found[0] for found in QUOTED.finditer(message[:_LINE_BYTES]) if not found[0].isdigit()][:4]
         for message in messages
     ]
     best: list[bytes] = [b""] * len(messages)
