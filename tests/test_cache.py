@@ -340,18 +340,77 @@ def test_a_killed_writer_leaves_nothing_that_is_read(yarp_home, cached):
             file.unlink()
 
 
-def test_a_plugin_that_does_not_come_to_an_end_is_given_up_by_name_of_the_remedy(plugin_site):
-    plugin_site.install("acme", "import time\ntime.sleep(600)")
+HASTY = "import yarp.cache\nyarp.cache._LOAD_LIMIT_MS = 1500\n" + PROBE
+
+
+@pytest.mark.parametrize(
+    ("code", "ending"),
+    [
+        ("import os\nos._exit(5)", "ended the process with status 5"),
+        ("import os\nos._exit(0)", "ended the process with status 0"),
+        ("import os\nos._exit(64)", "ended the process with status 64"),
+        ("import os\nos.kill(os.getpid(), 9)", "was ended by signal 9"),
+        ("import time\ntime.sleep(600)", "did not end within 1 s"),
+        (
+            ACME.replace('return Host("acme", ', 'import os; os._exit(5); Host("acme", '),
+            "ended the process with status 5",
+        ),
+    ],
+    ids=["exits", "exits with 0", "exits with 64", "is killed", "hangs", "exits in a hook"],
+)
+def test_a_plugin_that_ends_or_stops_the_process_is_named_and_paid_for_once(
+    plugin_site, code, ending
+):
+    plugin_site.install("acme", code)
+    plugin_site.install("bravo", ACME.replace("acme", "bravo"))
     settle()
-    code = (
-        "from yarp import cache, errors\n"
-        "import json\n"
-        "cache._COMPILE_LIMIT_MS = 500\n"
-        "try: cache.load()\n"
-        "except errors.PluginError as error: print(json.dumps({'error': str(error)}))\n"
+    first, second = probe(code=HASTY), probe(code=HASTY)
+    assert (first["children"], first["in_process"]) == (2, False)
+    assert first["stderr"] == f"yarp: {first['hosts']['acme']['problem']}\n"
+    assert first["stderr"].startswith(f"yarp: plugin acme (yarp-acme 1.0.0) {ending} while")
+    assert "yarp plugins" in first["stderr"]
+    assert (second["children"], second["stderr"]) == (0, "")
+    assert second["hosts"] == first["hosts"]
+    assert second["hosts"]["bravo"]["decode"] == "yarp_bravo:decode"
+
+
+def test_two_plugins_that_end_the_process_are_both_named(plugin_site):
+    plugin_site.install("acme", "import os\nos._exit(5)")
+    plugin_site.install("bravo", "import os\nos._exit(6)")
+    settle()
+    found = probe()
+    assert "status 5" in found["hosts"]["acme"]["problem"]
+    assert "status 6" in found["hosts"]["bravo"]["problem"]
+    assert probe()["children"] == 0
+
+
+def test_a_plugin_that_was_given_up_is_tried_again_when_any_file_of_its_package_changes(
+    plugin_site,
+):
+    plugin_site.install("acme", "", module="yarp_acme_one")
+    package = plugin_site.path / "yarp_acme_one"
+    package.mkdir()
+    (plugin_site.path / "yarp_acme_one.py").unlink()
+    (package / "__init__.py").write_text("from yarp_acme_one.deep import *\n")
+    (package / "deep.py").write_text("import os\nos._exit(5)\n")
+    settle()
+    assert "problem" in probe()["hosts"]["acme"]
+    assert probe()["children"] == 0
+    (package / "deep.py").write_text(ACME + "__all__ = ['yarp_host', 'decode']\n")
+    settle()
+    assert probe()["hosts"]["acme"]["title"] == "Acme"
+
+
+def test_threads_and_last_words_of_a_plugin_keep_nobody_waiting(plugin_site):
+    plugin_site.install(
+        "acme",
+        "import atexit, os, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "atexit.register(os._exit, 5)\n" + ACME,
     )
-    assert "YARP_PLUGINS" in probe(code=code)["error"]
-    assert probe(YARP_PLUGINS="")["cap"] == 5120
+    settle()
+    found = probe()
+    assert (found["children"], found["hosts"]["acme"]["title"]) == (1, "Acme")
 
 
 def test_an_edit_of_our_own_code_makes_it_anew(yarp_home, cached):

@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 import pluggy
 import pytest
@@ -358,7 +359,7 @@ def test_hook_call_started_and_call_finished_tell_all_whatever_one_raises(site, 
     assert getattr(load(site), hook)(value) == [
         f"plugin bravo raised in yarp_{hook}: OSError: full"
     ]
-    assert capfd.readouterr().out == "alpha\ncarol\n"
+    assert capfd.readouterr() == ("", "alpha\ncarol\n")
 
 
 def test_a_live_call_loads_the_plugins_that_the_callback_names_and_no_others(site):
@@ -372,6 +373,7 @@ def test_a_live_call_loads_the_plugins_that_the_callback_names_and_no_others(sit
         (),
         (),
         (),
+        {},
         b"",
     )
     assert for_call(compiled, "yarp_rewrite_input").rewrite_input(CALL) == "rewritten"
@@ -398,6 +400,104 @@ def test_asking_for_a_callback_scans_nothing_and_reads_no_configuration(plugin_s
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/"
         )
     assert done.stdout == "['yarp_acme']\n"
+
+
+NOISE = "import os; print('printed'); os.write(1, b'written'); os.system('echo spawned')"
+
+
+@pytest.mark.parametrize("place", ["import", "hook", "callback"])
+def test_what_plugins_print_goes_to_stderr_by_whatever_way(site, capfd, place):
+    noise = {"import": "", "hook": "", "callback": "", place: NOISE}
+    site.install(
+        "acme",
+        f"{noise['import']}\n"
+        + HOST.replace("NAME", "acme").replace("    return", f"    {noise['hook']}\n    return")
+        + f"\n@hookimpl\ndef yarp_call_started(call):\n    {noise['callback'] or 'pass'}\n",
+    )
+    loaded = load(site)
+    assert list(loaded.hosts()) == ["acme"]
+    assert loaded.call_started(CALL) == []
+    print("ours")
+    found = capfd.readouterr()
+    assert found.out == "ours\n"
+    assert sorted(found.err.replace("written", "written\n").split()) == [
+        "printed", "spawned", "written"
+    ]  # fmt: skip
+
+
+def test_what_a_plugin_prints_past_sys_stdout_is_not_held_back_until_it_is_ours_again(plugin_site):
+    plugin_site.install("acme", "import sys\nsys.__stdout__.write('theirs')\n" + HOST)
+    done = yarp_cli("plugins", "--json")
+    json.loads(done.stdout)
+    assert "theirs" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "fault", ["sys.exit(9)", "raise KeyboardInterrupt", "raise GeneratorExit", "sys.exit()"]
+)
+def test_an_exit_in_a_hook_is_an_exception_of_the_plugin(site, fault, monkeypatch):
+    import signal
+
+    monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
+    body = "import sys\nfrom yarp.plugin import hookimpl\n"
+    for hook in ("yarp_host()", "yarp_call_started(call)", "yarp_rewrite_input(call)"):
+        body += f"@hookimpl\ndef {hook}: {fault}\n"
+    site.install("acme", body)
+    loaded = load(site)
+    (problem,) = loaded.call_started(CALL)
+    assert problem.startswith("plugin acme raised in yarp_call_started: ")
+    with pytest.raises(PluginError, match="plugin acme raised in yarp_rewrite_input: "):
+        loaded.rewrite_input(CALL)
+    assert loaded.hosts() == {}
+    assert loaded.problems[0].startswith("plugin acme raised in yarp_host: ")
+
+
+def test_the_interrupt_of_a_user_is_not_a_fault_of_the_plugin(site):
+    site.install("acme", "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        load(site)
+
+
+EXITS = "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_host(): raise SystemExit(9)\n"
+
+
+@pytest.mark.parametrize("code", ["import os\nos._exit(5)", EXITS])
+@pytest.mark.parametrize("command", ["plugins", "hooks", "hosts"])
+def test_commands_outlive_a_plugin_that_ends_its_process(plugin_site, code, command):
+    plugin_site.install("acme", code)
+    done = yarp_cli(command)
+    assert done.returncode == 70
+    assert done.stdout
+    assert done.stderr.startswith("yarp: plugin acme ")
+    assert done.stderr.count("\n") == 1
+    assert yarp_cli("--help").returncode == 0
+
+
+def test_asking_for_the_plugins_tries_one_again_that_ended_its_process(plugin_site, tmp_path):
+    plugin_site.install(
+        "acme", f"import os\nif not os.path.exists({str(tmp_path / 'well')!r}): os._exit(5)\n"
+        + HOST.replace("NAME", "acme"),
+    )  # fmt: skip
+    time.sleep(0.03)
+    assert yarp_cli("plugins").returncode == 70
+    (tmp_path / "well").write_text("")
+    assert yarp_cli("hosts").returncode == 70
+    assert yarp_cli("plugins").returncode == 0
+    assert yarp_cli("hosts").returncode == 0
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_what_installing_prints_or_exits_with_is_the_plugins_own(plugin_site, verb):
+    code = HOST.replace("NAME", "acme").replace('{"sh"}', '{"sh"}, install=install, uninstall=off')
+    body = "def install(scope, dry_run, directory):\n    print('stray')\n    return ['changed']\n"
+    body += "def off(scope, dry_run, directory):\n    raise SystemExit(0)\n"
+    plugin_site.install("acme", body + code)
+    done = yarp_cli(verb, "acme")
+    if verb == "install":
+        assert (done.stdout, done.stderr, done.returncode) == ("changed\n", "stray\n", 0)
+    else:
+        sentence = "yarp: plugin acme failed to uninstall: SystemExit: 0\n"
+        assert (done.stdout, done.stderr, done.returncode) == ("", sentence, 70)
 
 
 def test_hook_reducers_are_sorted_by_band_plugin_and_name(site):
@@ -529,7 +629,7 @@ def test_hook_receipt_published_tells_all(site, capfd):
         "c1", process="exited", capture="complete", representation="binary", preview="complete"
     )
     assert load(site).receipt_published(receipt) == []
-    assert capfd.readouterr().out == "c1\n"
+    assert capfd.readouterr() == ("", "c1\n")
 
 
 def test_hook_commands_adds_to_the_command_line_and_replaces_nothing(plugin_site):

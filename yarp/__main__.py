@@ -1,5 +1,6 @@
 """The command `yarp`: hot commands go straight to their module, all others to the command line."""
 
+import os
 import sys
 
 # Commands that run once per tool call or recovery: they import almost nothing.
@@ -15,6 +16,13 @@ _LEAN = {
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv` (program name first) and return its exit status."""
+    # `run` sees to that itself: its command gets the descriptors as they are.
+    if argv[1:2] != ["run"] and None in (sys.stdin, sys.stdout, sys.stderr):
+        closed = sys.stdout is None
+        _fill_standard_streams()
+        if closed:
+            sys.stderr.write("yarp: standard output is closed, so the answer cannot be written\n")
+            return 74
     module = _LEAN.get(argv[1]) if len(argv) > 1 else None
     if module is None:
         # A host's extension starts this one with every session.
@@ -22,6 +30,15 @@ def main(argv: list[str]) -> int:
     __import__(module)
     status: int = sys.modules[module].main(argv)
     return status
+
+
+def _fill_standard_streams() -> None:
+    """Fill closed standard descriptors, so that no file of ours gets their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)
 
 
 if __name__ == "__main__":

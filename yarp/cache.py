@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _MAGIC = b"yarp\x00\x02\r\n"
 _HASH_KEY = 0x59415250
 _COMPILE_LIMIT_MS = 60_000
+_LOAD_LIMIT_MS = 10_000  # of one plugin
 _UNUSED_SECONDS = 30 * 86400
 
 
@@ -53,12 +54,14 @@ class Compiled:
     (None: everything), and its code as `module:qualname`. Ask `candidates` for those of a call.
     `projects`: each trusted project's root and what its rules change, the innermost first.
     `plugins`: for each plugin the module to import. `problems`: a sentence each.
+    `condemned`: the plugins that ended or stopped the process that loaded them, and how.
     """
 
     __slots__ = (
         "_merged",
         "_rules",
         "callbacks",
+        "condemned",
         "hosts",
         "plugins",
         "problems",
@@ -76,6 +79,7 @@ class Compiled:
         problems: tuple[str, ...],
         reducers: tuple[Declared, ...],
         projects: tuple[tuple[str, bytes], ...],
+        condemned: dict[str, str],
         rules: bytes,
     ) -> None:
         self.settings = Settings.restore(settings)
@@ -85,6 +89,7 @@ class Compiled:
         self.problems = problems
         self.reducers = reducers
         self.projects = projects
+        self.condemned = condemned
         self._rules: bytes | dict[str, Any] = rules
         self._merged: dict[str, dict[str, Any]] = {}
 
@@ -162,6 +167,18 @@ def merged(rules: dict[str, Any], overlay: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def condemned(*, anew: bool = False) -> dict[str, str]:
+    """The plugins that must not be imported here, each with what it did to a child.
+
+    `anew` tries them once more. Nothing is said on stderr. Raises ConfigError as `load` does.
+    """
+    wanted = key()
+    found = _read(file(wanted), wanted)
+    if found is None or (anew and found.condemned):
+        found = _rebuild(wanted, quiet=True)
+    return found.condemned
+
+
 def resolve(reference: str) -> Any:
     """What `module:qualname` or `module` names; imports that module alone."""
     module, _, qualname = reference.partition(":")
@@ -225,6 +242,7 @@ def pack(
     problems: Iterable[str],
     reducers: Iterable[Declared],
     projects: Iterable[tuple[str, bytes]],
+    condemned: dict[str, str],
     rules: dict[str, Any],
 ) -> bytes:
     """The bytes of a cache file."""
@@ -238,6 +256,7 @@ def pack(
         tuple(problems),
         tuple(reducers),
         tuple(projects),
+        condemned,
         marshal.dumps(rules),
     )
     body = marshal.dumps(values)
@@ -315,19 +334,32 @@ def _read(path: str, wanted: Key) -> Compiled | None:
     return unpack(data, wanted)
 
 
-def _rebuild(wanted: Key) -> Compiled:
-    made = _compile_in_child()
-    if made is not None:
-        status, output = made
-        if status == ConfigError.exit_code:
-            raise ConfigError(output.decode("utf-8", "replace"))
-        compiled = unpack(output, wanted) if status == 0 else None
+def _rebuild(wanted: Key, *, quiet: bool = False) -> Compiled:
+    condemned: dict[str, str] = {}
+    while made := _compile_in_child(condemned, quiet=quiet):
+        if made.answer is None:
+            if made.plugin is None:  # it did not even begin
+                break
+            if not made.plugin:
+                raise PluginError(
+                    f"compiling what the plugins declare {made.ending}; "
+                    "leave plugins out with YARP_PLUGINS to find which"
+                )
+            condemned[made.plugin] = (
+                f"{made.ending} while it was loaded; it is tried again when its files change, "
+                "or by: yarp plugins"
+            )
+            continue
+        if made.status == ConfigError.exit_code:
+            raise ConfigError(made.answer.decode("utf-8", "replace"))
+        compiled = unpack(made.answer, wanted)
         if compiled is not None:
             return compiled
+        break
     # No child could be started, or it saw another search path than this process.
     from yarp.compile import compile_declarations
 
-    data = compile_declarations()
+    data = compile_declarations(condemned, quiet=quiet)
     # Something changed while it was compiled: right for this call, stale for the next.
     return unpack(data, wanted) or Compiled(*marshal.loads(memoryview(data)[16:])[2:])  # noqa: S302 - made above
 
@@ -342,16 +374,43 @@ def interpreter() -> list[str]:
     return words
 
 
-def _compile_in_child() -> tuple[int, bytes] | None:
-    """The exit status and the output of a child that compiles; None if none can be started."""
+class _Made:
+    """What a child that compiles wrote, and how it ended.
+
+    `answer`: None when it ended before it had one; then `plugin` is the one it was loading, ""
+    for none of them, None when it came to none.
+    """
+
+    __slots__ = ("answer", "ending", "plugin", "status")
+
+    def __init__(self, output: bytes, status: int, limit_ms: int | None) -> None:
+        # The names of the plugins, a line each with an empty one after it, NUL, the answer.
+        names, complete, answer = output.partition(b"\0")
+        self.answer = answer if complete and limit_ms is None else None
+        begun = names.split(b"\n")[-2:-1]
+        self.plugin = begun[0].decode() if begun else None
+        self.status = status
+        if limit_ms is not None:
+            self.ending = f"did not end within {limit_ms // 1000} s"
+        elif status < 0:
+            self.ending = f"was ended by signal {-status}"
+        else:
+            self.ending = f"ended the process with status {status}"
+
+
+def _compile_in_child(condemned: dict[str, str], *, quiet: bool) -> _Made | None:
+    """Have a child compile without the `condemned` plugins; None if none can be started."""
     if not sys.executable:
         return None
     arguments = [*interpreter(), "-m", "yarp.compile", "-"]
+    arguments += [f"{name}={what}" for name, what in condemned.items()]
     reader, writer = os.pipe()
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, writer, 1),
     ]
+    if quiet:
+        actions.append((os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0))
     try:
         child = os.posix_spawn(sys.executable, arguments, os.environ, file_actions=actions)
     except OSError:
@@ -359,32 +418,34 @@ def _compile_in_child() -> tuple[int, bytes] | None:
         return None
     finally:
         os.close(writer)
-    output = _drain(reader, child)
+    output, limit_ms = _drain(reader, child)
     _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), output
+    return _Made(output, os.waitstatus_to_exitcode(status), limit_ms)
 
 
-def _drain(reader: int, child: int) -> bytes:
+def _drain(reader: int, child: int) -> tuple[bytes, int | None]:
+    """All that the child writes; and the limit that it was killed for, if it was."""
     import select
     import time
 
     poll = select.poll()
     poll.register(reader, select.POLLIN)
-    deadline = time.monotonic() + _COMPILE_LIMIT_MS / 1000
-    pieces: list[bytes] = []
+    limit_ms = _COMPILE_LIMIT_MS
+    deadline = time.monotonic() + limit_ms / 1000
+    output = bytearray()
     try:
         while True:
             left_ms = (deadline - time.monotonic()) * 1000
             if left_ms <= 0 or not poll.poll(left_ms):
                 os.kill(child, 9)
-                os.waitpid(child, 0)
-                raise PluginError(
-                    f"a plugin did not load within {_COMPILE_LIMIT_MS // 1000} s; "
-                    "leave it out with YARP_PLUGINS, or uninstall it"
-                )
+                return bytes(output), limit_ms
             piece = os.read(reader, 1 << 16)
             if not piece:
-                return b"".join(pieces)
-            pieces.append(piece)
+                return bytes(output), None
+            output += piece
+            # Each plugin has its own time; an empty line is the end of one.
+            loading = b"\0" not in output and output[-2:] != b"\n\n"
+            limit_ms = _LOAD_LIMIT_MS if loading else _COMPILE_LIMIT_MS
+            deadline = time.monotonic() + limit_ms / 1000
     finally:
         os.close(reader)

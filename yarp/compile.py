@@ -18,7 +18,7 @@ from yarp.errors import ConfigError
 from yarp.plugins import CALLBACKS, HOST_CALLABLES, Plugins, discover, reference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from yarp.settings import Settings
     from yarp.types import Host
@@ -36,12 +36,20 @@ _SHAPES = (
 )
 # The coarsest clock that file systems stamp with is the kernel's tick.
 _TICK_NS = 10_000_000
+# What each call looks at of a plugin that failed.
+_SOURCES = 200
 
 
-def compile_declarations() -> bytes:
+def compile_declarations(
+    condemned: dict[str, str] | None = None,
+    *,
+    watch: Callable[[str], None] | None = None,
+    quiet: bool = False,
+) -> bytes:
     """Make the cache file, put it in place and return its bytes.
 
-    A sentence for each problem goes to stderr. Raises ConfigError when the configuration
+    `condemned` and `watch` are for `Plugins`. A sentence for each problem goes to stderr, unless
+    `quiet`. Raises ConfigError when the configuration
     cannot be used; a plugin's fault never raises.
     """
     since_ns = time.time_ns()
@@ -52,7 +60,8 @@ def compile_declarations() -> bytes:
     # The files that hold the plugins' declarations: an edit shows there alone.
     packages = [entry.module.partition(":")[0].partition(".")[0] for entry in entries]
     stamps += _stamps(_modules(packages))
-    plugins = Plugins(entries, settings)
+    condemned = condemned or {}
+    plugins = Plugins(entries, settings, condemned=condemned, watch=watch)
     hosts = {name: _plain(host) for name, host in plugins.hosts().items()}
     rules, projects, files = _rules(plugins, settings)
     stamps += files
@@ -60,6 +69,8 @@ def compile_declarations() -> bytes:
     for plugin in plugins.plugins:
         if plugin.status == "failed":
             hosts[plugin.entry.name] = {"problem": plugin.problem}
+            # Its fault may lie in any of its files.
+            stamps += _stamps(_sources(plugin.entry.module))
         elif plugin.status == "unpinned":
             hosts[plugin.entry.name] = {"problem": f"YARP_PLUGINS leaves {plugin.entry} out"}
     modules = {plugin.entry.name: plugin.entry.module for plugin in plugins.plugins}
@@ -77,9 +88,10 @@ def compile_declarations() -> bytes:
         plugins.problems,
         reducers,
         projects,
+        condemned,
         rules,
     )
-    for problem in plugins.problems:
+    for problem in () if quiet else plugins.problems:
         sys.stderr.write(f"yarp: {problem}\n")
     # A change within the clock's tick of our reading would not show in the stat.
     if all(found is None or found[0] < since_ns - _TICK_NS for _, found in stamps):
@@ -104,6 +116,23 @@ def _modules(names: Iterable[str], prefix: str = "") -> list[str]:
         if spec is not None and spec.origin:
             found.append(spec.origin)
     return found
+
+
+def _sources(module: str) -> list[str]:
+    """The Python files of the package that holds `module`, and its directories."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(module.partition(":")[0].partition(".")[0])
+    except (ImportError, ValueError):
+        return []
+    found = []
+    for root in (spec and spec.submodule_search_locations) or ():
+        for directory, folders, files in os.walk(root):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            found.append(directory)
+            found += [os.path.join(directory, name) for name in files if name.endswith(".py")]
+    return found[:_SOURCES]
 
 
 def _plain(host: Host) -> dict[str, Any]:
@@ -165,20 +194,34 @@ def _rules(
 
 
 def main(argv: list[str]) -> int:
-    """Compile; `argv[1:]` is empty or `-`. Ends with 64 for a broken configuration."""
+    """Compile. Ends with 64 for a broken configuration.
+
+    With `-`, names on stdout the plugin that is being loaded, then gives NUL and the bytes;
+    the words after it, `NAME=what it did`, are plugins not to load.
+    """
     # What a plugin prints while it loads must not end up among the bytes.
     answer = os.dup(1)
     os.dup2(2, 1)
+    asked = argv[1:2] == ["-"]
+    condemned = dict(word.split("=", 1) for word in argv[2:])
+
+    def watch(name: str) -> None:
+        os.write(answer, f"{name}\n".encode())
+
     try:
-        status, output = 0, compile_declarations()
+        output = compile_declarations(condemned, watch=watch if asked else None)
+        status = 0
     except ConfigError as error:
         status, output = error.exit_code, str(error).encode("utf-8", "surrogateescape")
-        if argv[1:] != ["-"]:
+        if not asked:
             sys.stderr.write(f"yarp: {error}\n")
-    if argv[1:] == ["-"]:
-        rest = memoryview(output)
+    if asked:
+        rest = memoryview(b"\0" + output)
         while rest:
             rest = rest[os.write(answer, rest) :]
+        sys.stderr.flush()
+        # A plugin may have left threads, or more code for the end: nobody waits for that.
+        os._exit(status)
     return status
 
 

@@ -10,13 +10,18 @@ plugin in every error. Source: spec "Architecture", Contract.
 from __future__ import annotations
 
 import difflib
+import fcntl
 import os
+import signal
+import sys
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from yarp import cache, hookspecs
-from yarp.errors import PluginError
+from yarp.errors import ConfigError, PluginError
 from yarp.types import (
     Host,
     Importer,
@@ -29,7 +34,7 @@ from yarp.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import click
 
@@ -81,8 +86,59 @@ def hook_names() -> list[str]:
     return [name for name in vars(hookspecs) if name.startswith("yarp_")]
 
 
+class Escape(Exception):
+    """A plugin raised what is no Exception, such as SystemExit; that is its cause."""
+
+
+@contextmanager
+def foreign() -> Iterator[None]:
+    """Around code of a plugin's: its prints go to stderr, and all it raises is an Exception.
+
+    Stdout is an answer: a host's frames, JSON, the output of a command. The interrupt of a user
+    passes as it is; SystemExit and its like become `Escape`.
+    """
+    stdout = sys.stdout
+    _flush(stdout)
+    private = -1
+    with suppress(OSError):  # it is closed
+        private = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 3)
+        _point_at_stderr()
+    sys.stdout = sys.stderr
+    try:
+        yield
+    except (GeneratorExit, KeyboardInterrupt, SystemExit) as error:
+        interrupted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if isinstance(error, KeyboardInterrupt) and interrupted:
+            raise
+        raise Escape(sentence(error)) from error
+    finally:
+        # What it wrote past `sys.stdout` must be out before the descriptor is ours again.
+        _flush(stdout)
+        _flush(sys.stderr)
+        sys.stdout = stdout
+        if private >= 0:
+            os.dup2(private, 1)
+            os.close(private)
+
+
+def _point_at_stderr() -> None:
+    try:
+        os.dup2(2, 1)
+    except OSError:  # that is closed too
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+
+
+def _flush(stream: Any) -> None:
+    with suppress(AttributeError, OSError, ValueError):  # it is none, full or closed
+        stream.flush()
+
+
 def sentence(error: BaseException) -> str:
     """What an exception of a plugin's is called, in one line."""
+    if isinstance(error, Escape) and error.__cause__ is not None:
+        error = error.__cause__
     lines = str(error).splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}" if lines[0] else type(error).__name__
 
@@ -117,7 +173,19 @@ def discover(directories: Sequence[str] | None = None) -> list[Entry]:
 class Plugins:
     """The plugins of this environment, loaded, in order, and their hooks."""
 
-    def __init__(self, entries: Sequence[Entry], settings: Settings) -> None:
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        settings: Settings,
+        *,
+        condemned: Mapping[str, str] = MappingProxyType({}),
+        watch: Callable[[str], None] | None = None,
+    ) -> None:
+        """`condemned`: what is known of plugins that must not be imported, as in the cache.
+
+        `watch(name)` is told whose code runs next, and `""` once it is done.
+        """
+        self._watch = watch
         pinned = os.environ.get("YARP_PLUGINS")
         pins = None if pinned is None else pinned.replace(",", " ").split()
         place = {name: number for number, name in enumerate(settings.plugin_order)}
@@ -131,6 +199,8 @@ class Plugins:
         for plugin in self.plugins:
             if pins is not None and plugin.entry.name not in pins:
                 plugin.status = "unpinned"
+            elif plugin.entry.name in condemned:
+                self._fail(plugin, f"{plugin.entry} {condemned[plugin.entry.name]}")
         self._refuse_duplicates()
         # Back to front: pluggy asks first whom it registered last.
         for plugin in reversed(self.plugins):
@@ -138,16 +208,21 @@ class Plugins:
                 self._load(plugin)
 
     @classmethod
-    def load(cls, settings: Settings | None = None) -> Plugins:
+    def load(cls, settings: Settings | None = None, *, anew: bool = False) -> Plugins:
         """Find and load everything installed; `settings` default to the configuration's.
 
-        Never raises for a plugin's fault: see `problems`.
+        Never raises for a plugin's fault: see `problems`. What is known to end or to stop the
+        process that imports it is not imported; `anew` has a child try it once more.
         """
         if settings is None:
             from yarp.config import load_config
 
             settings = load_config().settings()
-        return cls(discover(), settings)
+        try:
+            condemned = cache.condemned(anew=anew)
+        except ConfigError:  # nobody could look: the configuration is broken
+            condemned = {}
+        return cls(discover(), settings, condemned=condemned)
 
     def _absent(self, pins: list[str] | None, settings: Settings) -> list[str]:
         installed = {plugin.entry.name for plugin in self.plugins}
@@ -188,13 +263,15 @@ class Plugins:
     def _load(self, plugin: Plugin) -> None:
         entry = plugin.entry
         try:
-            plugin.module = cache.resolve(entry.module)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a plugin raises is its own
+            with self._inside(entry.name):
+                plugin.module = cache.resolve(entry.module)
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own
             self._fail(plugin, f"{entry} cannot be loaded: {sentence(error)}")
             return
         try:
-            self.manager.register(plugin.module, entry.name)
-        except (pluggy.PluginValidationError, ValueError) as error:
+            with self._inside(entry.name):  # it looks at every attribute of the module
+                self.manager.register(plugin.module, entry.name)
+        except Exception as error:  # noqa: BLE001 - as above
             self._fail(plugin, f"{entry} does not fit the hooks: {sentence(error)}")
             return
         callers = self.manager.get_hookcallers(plugin.module) or []
@@ -206,6 +283,18 @@ class Plugins:
             self._fail(plugin, f"{entry} implements {unknown[0]}, which is no hook; {hint}")
         elif not callers:
             self._fail(plugin, f"{entry} implements no hook; mark its functions with hookimpl")
+
+    @contextmanager
+    def _inside(self, name: str) -> Iterator[None]:
+        """Around the code of the plugin `name`."""
+        if self._watch is not None:
+            self._watch(name)
+        try:
+            with foreign():
+                yield
+        finally:
+            if self._watch is not None:
+                self._watch("")
 
     def _fail(self, plugin: Plugin, problem: str) -> None:
         plugin.status, plugin.problem = "failed", problem
@@ -247,7 +336,8 @@ class Plugins:
         others = [plugin for other, plugin in self.manager.list_name_plugin() if other != name]
         caller = self.manager.subset_hook_caller(hook, others)
         try:
-            answer: Any = caller(**arguments)
+            with self._inside(name):
+                answer: Any = caller(**arguments)
         except Exception as error:
             raise PluginError(f"plugin {name} raised in {hook}: {sentence(error)}") from error
         if caller.spec is not None and caller.spec.opts.get("firstresult"):
@@ -293,7 +383,8 @@ class Plugins:
         """The declared hosts by name, in plugin order. A wrong declaration fails its plugin."""
         found = {}
         for name, host in self._declared("yarp_host", Host, fatal=True):
-            problem = _misdeclared(name, host)
+            with self._inside(name):
+                problem = _misdeclared(name, host)
             if problem is None:
                 found[name] = host
             else:
@@ -330,7 +421,9 @@ class Plugins:
         place = {plugin.entry.name: number for number, plugin in enumerate(self.plugins)}
         found = []
         for name, one in self._declared("yarp_reducers", Reducer):
-            if _at_top_level(one.make):
+            with self._inside(name):
+                usable = _at_top_level(one.make)
+            if usable:
                 found.append((name, one))
             else:
                 what = f"make of reducer {one.name} must be at the top level of a module"
@@ -388,7 +481,7 @@ def _misdeclared(name: str, host: Host) -> str | None:
 def _at_top_level(function: Any) -> bool:
     try:
         found: Any = cache.resolve(reference(function))
-    except (AttributeError, ImportError, KeyError, ValueError):
+    except (Exception, SystemExit):  # noqa: BLE001 - whatever importing it raises
         return False
     return found is function
 

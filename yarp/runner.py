@@ -55,10 +55,11 @@ def main(argv: list[str]) -> int:
     except UsageError as error:
         _say(str(error))
         return error.exit_code
-    if options.help:
-        sys.stdout.write(words.HELP)
-        return 0
     closed = open_standard_streams()
+    if options.help:
+        outlet = _Outlet(closed)
+        outlet.show(_STDOUT, words.HELP.encode())
+        return outlet.status(0)
     os._exit(_Run(options, closed).status())
 
 
@@ -72,7 +73,7 @@ class _Run:
     def __init__(self, options: RunOptions, closed: list[int]) -> None:
         self._options = options
         self._closed = closed
-        self._outlet = _Outlet()
+        self._outlet = _Outlet(closed)
         self._problems: dict[str, None] = {}
         self._compiled: Compiled | None = None
         self._asked = False
@@ -362,9 +363,11 @@ class _Run:
 class _Outlet:
     """Our own stdout and stderr, and what became of their readers."""
 
-    __slots__ = ("_failed", "_gone", "shown")
+    __slots__ = ("_closed", "_failed", "_gone", "shown")
 
-    def __init__(self) -> None:
+    def __init__(self, closed: list[int]) -> None:
+        """`closed` are the standard descriptors that we were started without."""
+        self._closed = closed
         self._gone = [False, False]
         self._failed = [False, False]
         self.shown = [0, 0]
@@ -373,8 +376,10 @@ class _Outlet:
         """Write to our stdout (0) or stderr (1); False once its reader went away."""
         if self._gone[stream] or self._failed[stream]:
             return self._failed[stream]
+        if not data:
+            return True
         try:
-            write_all(stream + 1, data)
+            write_all(-1 if stream + 1 in self._closed else stream + 1, data)
         except BrokenPipeError:
             self._gone[stream] = True
             return False

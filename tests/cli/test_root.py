@@ -102,6 +102,36 @@ def test_a_reader_that_goes_away_is_no_error(yarp_home):
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("where", [">&-", ">/dev/full"])
+@pytest.mark.parametrize(
+    "words", ["plugins", "hooks --json", "config get version", "--help", "--version", "hosts",
+              "search --help", "plugins new zeta"]
+)  # fmt: skip
+def test_an_answer_that_cannot_be_written_is_one_sentence_and_74(yarp_home, words, where):
+    done = subprocess.run(
+        ["sh", "-c", f'"$0" -m yarp {words} {where}', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=yarp_home,
+    )
+    assert done.returncode == 74
+    assert done.stderr.startswith("yarp: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_closed_stderr_takes_no_answer_away(yarp_home):
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m yarp hooks 2>&-; "$0" -m yarp zzz 2>&-', sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert done.returncode == 64
+    assert done.stdout == "no plugin implements a hook\n" or "HOOK" in done.stdout
+
+
 def test_a_broken_configuration_is_said_and_the_help_still_comes(yarp_home):
     folder = yarp_home / "config" / "yarp"
     folder.mkdir(parents=True)

@@ -458,6 +458,7 @@ class Says(Family):
     def feed(self, stream, block):
         if b"(failures=2)" in block:
             raise KeyError("secret payload")
+        print("stray")
 
     def finish(self, status):
         return [Piece(b"said by acme", 0, lines=0)]
@@ -489,3 +490,45 @@ def test_a_plugin_may_reduce_and_what_it_raises_leaves_the_result_alone(
     assert status == 0
     assert "reducer says of plugin acme raised KeyError" in said
     assert "secret" not in said
+
+
+NOISE = "print('printed'); os.write(1, b'written'); os.system('echo spawned')"
+
+
+def test_what_plugins_print_is_no_part_of_the_answers(connect, environment):
+    """Nor does a plugin read the frames, whichever thread of its it is."""
+    with open(environment["PYTHONPATH"] + "/yarp_acme.py", "a") as handle:
+        handle.write(
+            f"import os, sys, threading\n{NOISE}\nassert sys.stdin.read() == ''\n"
+            f"@hookimpl\ndef yarp_rewrite_input(call): {NOISE}\n"
+            "@hookimpl\ndef yarp_call_started(call):\n"
+            f"    def late(): {NOISE}\n"
+            "    threads.append(threading.Thread(target=late)); threads[-1].start()\n"
+            "@hookimpl\ndef yarp_call_finished(call): threads[0].join(); sys.exit(9)\n"
+            "threads = []\n"
+        )
+    peer = connect(environment)
+    peer.ok("plan", call={"sourceCallId": "c1", "toolName": "sh"}, input={"command": "ls"})
+    peer.begin("c1")
+    peer.ok(
+        "finish_call", sourceCallId="c1", result={}, isError=True,
+        requirePreResult=False, finishedAtMs=9,
+    )  # fmt: skip
+    status, said = peer.close()
+    assert status == 0
+    assert "plugin acme raised in yarp_call_finished: SystemExit: 9" in said
+    for word in ("printed", "written", "spawned"):
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "status"), [("<&-", 0), (">&-", 74), ("2>&-", 0), ("<&- >&- 2>&-", 74)]
+)
+def test_closed_standard_descriptors_harm_nothing(environment, descriptors, status):
+    line = f'exec "$0" -m yarp archive ingest </dev/null {descriptors}'
+    done = subprocess.run(
+        ["sh", "-c", line, sys.executable], env=environment, capture_output=True, check=False
+    )
+    assert done.returncode == status
+    assert done.stdout == b""
+    assert b"Traceback" not in done.stderr

@@ -91,8 +91,31 @@ def test_a_closed_standard_input_stays_closed_for_the_command(yarp):
 
 def test_a_closed_standard_output_loses_nothing_but_the_showing(yarp):
     done = yarp.shell('"$yarp" run -- sh -c "echo kept; echo said >&2; exit 5" >&-')
-    assert (done.stdout, done.stderr, done.returncode) == (b"", b"said\n", 5)
+    assert (done.stdout, done.returncode) == (b"", 5)
+    assert done.stderr.startswith(b"yarp: stdout: ")
+    assert done.stderr.endswith(b"\nsaid\n")
     assert yarp.snapshots(yarp.call())["stdout", "before"][1] == b"kept\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ('"$yarp" run -- echo lost >&-', 74),
+        ('"$yarp" run -- echo lost > /dev/full', 74),
+        ('"$yarp" run -- sh -c "echo lost >&2" 2>&-', 74),
+        ('"$yarp" run --help >&-', 74),
+        ('"$yarp" run --help > /dev/full', 74),
+        ('"$yarp" run -- true >&-', 0),
+        ('"$yarp" run -- sh -c "echo said >&2" >&-', 0),
+    ],
+)
+def test_output_that_cannot_be_shown_is_74_where_there_is_any(yarp, line, status):
+    done = yarp.shell(line)
+    assert done.returncode == status
+    assert done.stdout == b""
+    if status and "2>&-" not in line:
+        assert done.stderr.startswith(b"yarp: stdout: ")
+        assert done.stderr.count(b"\n") == 1
 
 
 def test_all_standard_descriptors_closed_do_no_harm(yarp):

@@ -12,6 +12,10 @@ from yarp.plugin import Band, Family, Piece, Reducer, hookimpl
 
 class Says(Family):
     def feed(self, stream, block):
+        if "ACME_PRINTS" in os.environ:
+            print("stray")
+        if "ACME_EXITS" in os.environ:
+            raise SystemExit(9)
         if os.environ.get("ACME_RAISES") in (type(self).__name__, "all"):
             raise KeyError("secret payload")
 
@@ -84,6 +88,14 @@ def test_a_reducer_that_raises_leaves_the_output_exact_and_is_named(acme):
     assert b"secret" not in done.stderr
     assert done.returncode == 0
     assert acme.call()["status"] == "finished"
+
+
+def test_a_reducer_that_exits_or_prints_is_no_part_of_the_output(acme):
+    done = acme.run("--", "ls", env={**acme.env, "ACME_EXITS": "1", "ACME_PRINTS": "1"})
+    assert done.stdout == b"some file\n" * LINES
+    assert b"stray\n" in done.stderr
+    assert b"yarp: reducer exact of plugin acme raised SystemExit" in done.stderr
+    assert done.returncode == 0
 
 
 def test_a_reducer_that_raises_after_another_answered_is_not_heard_of(acme):

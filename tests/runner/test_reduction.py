@@ -224,3 +224,27 @@ def test_a_plugin_that_does_not_load_is_no_concern_of_a_run(yarp):
     yarp.run("--", "true")
     done = yarp.run("--", "sh", "-c", "echo out; exit 3")
     assert (done.stdout, done.stderr, done.returncode) == (b"out\n", b"", 3)
+
+
+@pytest.mark.parametrize("fault", ["sys.exit(9)", "raise KeyboardInterrupt"])
+@pytest.mark.parametrize("hook", ["yarp_call_started", "yarp_call_finished"])
+def test_a_plugin_that_exits_in_a_callback_changes_nothing_about_the_call(yarp, hook, fault):
+    install_plugin(
+        yarp,
+        f"import sys\nfrom yarp.plugin import hookimpl\n@hookimpl\ndef {hook}(call): {fault}\n",
+    )
+    done = yarp.run("--", "sh", "-c", "echo out; exit 3")
+    assert (done.stdout, done.returncode) == (b"out\n", 3)
+    assert done.stderr.startswith(f"yarp: plugin acme raised in {hook}: ".encode())
+    assert done.stderr.count(b"\n") == 1
+    assert yarp.call()["status"] == "finished"
+
+
+def test_what_callbacks_print_is_not_the_output_of_the_command(yarp):
+    noise = "    print('printed'); os.write(1, b'written'); os.system('echo spawned')\n"
+    install_plugin(yarp, re.sub("    os.write.*\n", noise, PLUGIN))
+    done = yarp.run("--", "echo", "out")
+    assert done.stdout == b"out\n"
+    assert done.stderr.count(b"printed") == 2
+    assert done.stderr.count(b"written") == 2
+    assert done.stderr.count(b"spawned") == 2

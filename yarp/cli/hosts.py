@@ -12,7 +12,7 @@ from yarp import paths
 from yarp.cli import text
 from yarp.config import load_config
 from yarp.errors import ArchiveUnavailable, PluginError, UsageError, YarpError
-from yarp.plugins import Plugins, sentence
+from yarp.plugins import Plugins, foreign, sentence
 from yarp.types import Health
 
 if TYPE_CHECKING:
@@ -100,13 +100,12 @@ def _change(verb: str, name: str, scope: str, dry_run: bool) -> None:
     if function is None:
         raise UsageError(f"{host.title} cannot be hooked in yet; see: yarp hosts show {name}")
     try:
-        lines = function(scope, dry_run, None)
+        with foreign():
+            lines = function(scope, dry_run, None)
     except (YarpError, OSError):
         raise
     except Exception as error:
-        raise PluginError(
-            f"plugin {name} failed to {verb}: {type(error).__name__}: {error}"
-        ) from error
+        raise PluginError(f"plugin {name} failed to {verb}: {sentence(error)}") from error
     for line in lines or ["nothing to change"]:
         click.echo(line)
 
@@ -139,7 +138,8 @@ def _row(loaded: Plugins, host: Host) -> dict[str, Any]:
     notes: list[str] = []
     if host.health is not None:
         try:
-            health = host.health(None)
+            with foreign():
+                health = host.health(None)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own
             notes.append(f"its state cannot be told: {sentence(error)}")
     try:

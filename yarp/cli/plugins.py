@@ -136,7 +136,7 @@ def _capabilities(hooks: tuple[str, ...]) -> list[str]:
 
 def _declared() -> Plugins:
     """The plugins with their declarations asked for, so that a wrong one shows."""
-    loaded = Plugins.load()
+    loaded = Plugins.load(anew=True)
     loaded.hosts()
     loaded.rule_packs()
     loaded.reducers()

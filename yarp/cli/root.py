@@ -141,10 +141,15 @@ def main(argv: list[str]) -> int:
     try:
         status = _run(argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader went away, as `head` does. Nothing more can be said on this descriptor.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+    except BrokenPipeError:  # the reader went away, as `head` does
+        status = 141
+    except OSError as error:
+        text.report([f"standard output cannot be written: {error.strerror}"])
+        status = StorageError.exit_code
+    else:
+        return status
+    # Nothing more can be said on this descriptor, and Python would try.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
 

@@ -39,18 +39,32 @@ def main(argv: list[str]) -> int:
 
     # The terminal's interrupt reaches the whole process group; the session goes on without it.
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    frames, answers = _reserve()
     server = Server(program(argv[0]))
     try:
-        for frame in read_frames(0):
+        for frame in read_frames(frames):
             answer = server.answer(frame) + b"\n"
             while answer:
-                answer = answer[os.write(1, answer) :]
+                answer = answer[os.write(answers, answer) :]
     except (FrameError, OSError) as error:
         sys.stderr.write(f"yarp: ingest ends: {error}\n")
         return 74
     finally:
         server.close()
     return 0
+
+
+def _reserve() -> tuple[int, int]:
+    """Descriptors of our own for the frames and the answers.
+
+    The standard ones are left to plugins and whatever they start: nothing to read, and stderr.
+    """
+    frames, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return frames, answers
 
 
 def program(argv0: str) -> tuple[str, ...]:

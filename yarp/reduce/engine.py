@@ -15,6 +15,7 @@ from yarp.reduce.marker import Recovery
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any
 
     from yarp.reduce.plan import Shape
     from yarp.reduce.rules.match import Selection
@@ -179,27 +180,33 @@ class _Guarded(Family):
     def __init__(self, who: str, make: "Callable[[], Family]") -> None:
         self._who = who
         self._fault: _Faulty | None = None
-        try:
-            self._family = make()
-        except Exception as error:  # noqa: BLE001 - whatever it raises is its own
-            self._note(error)
+        self._family: Family | None = None
+        self._family = self._call(make)
 
     def feed(self, stream: int, block: bytes) -> None:
-        if self._fault is None:
-            try:
-                self._family.feed(stream, block)
-            except Exception as error:  # noqa: BLE001 - as above
-                self._note(error)
+        if self._fault is None and self._family is not None:
+            self._call(self._family.feed, stream, block)
 
     def finish(self, status: Status) -> list[Piece] | None:
-        if self._fault is None:
-            try:
-                return self._family.finish(status)
-            except Exception as error:  # noqa: BLE001 - as above
-                self._note(error)
-        raise self._fault or _Faulty(self._who)
+        pieces: list[Piece] | None = None
+        if self._fault is None and self._family is not None:
+            pieces = self._call(self._family.finish, status)
+        if self._fault is not None:
+            raise self._fault
+        return pieces
 
-    def _note(self, error: Exception) -> None:
+    def _call(self, function: "Callable[..., Any]", *arguments: object) -> "Any":
+        """What `function` gives; None after an exception. What it prints is no output."""
+        stdout, sys.stdout = sys.stdout, sys.stderr
+        try:
+            return function(*arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises is its own
+            self._note(error)
+            return None
+        finally:
+            sys.stdout = stdout
+
+    def _note(self, error: BaseException) -> None:
         if isinstance(error, _Faulty):
             self._fault = error
         else:
