@@ -55,8 +55,9 @@ def yarp_host() -> Host | None:
 
 @hookspec(firstresult=True)
 def yarp_rewrite_input(call: CallStarted) -> str | None:
-    """Replace the command text of a shell call before it runs.
+    """Replace the command text of a host's shell call before it runs.
 
+    Asked for calls that a host announces (`plan`), not for a `yarp run` that somebody types.
     Called once per call, before the begin transaction, which commits the input before and
     after together; the tool runs after that. Plugins come first, then the core's own
     wrapping, which gets the text as the plugin left it. None: leave the call alone.

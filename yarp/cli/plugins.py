@@ -205,6 +205,8 @@ def arguments(hook: str) -> list[str]:
 
 def _notes(hook: str) -> list[str]:
     notes = ["slows every call"] if hook in CALLBACKS else []
+    if hook == "yarp_rewrite_input":
+        notes.append("hosts' calls only")
     if "Not called yet" in (inspect.getdoc(getattr(hookspecs, hook)) or ""):
         notes.append("not called yet")
     return notes

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from yarp.errors import DataError
+from yarp.errors import DataError, StorageError
 from yarp_pi.install import health, install, uninstall
 
 
@@ -112,6 +112,76 @@ def test_an_older_extension_is_brought_up_to_date_without_backups(home, target):
     assert not (target / "old.ts").exists()
     assert (target / "result.ts").exists()
     assert not [name for name in os.listdir(target) if "backup" in name]
+
+
+def test_backups_and_notes_do_not_stand_in_the_way_of_installing_again(home, target):
+    install("user", False, None)
+    (target / "index.ts").write_text("// mine\n")
+    (target / "notes.md").write_text("mine\n")
+    install("user", False, None)
+    for _ in range(2):
+        uninstall("user", False, None)
+        assert sorted(os.listdir(target)) == ["index.ts.backup", "notes.md"]
+        install("user", False, None)
+        assert health(None).hooked_in is True
+    (target / "index.ts").write_text("// mine again\n")
+    uninstall("user", False, None)
+    assert (target / "index.ts.backup").read_text() == "// mine\n"
+    assert (target / "index.ts.backup2").read_text() == "// mine again\n"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_dry_run_of_uninstalling_says_exactly_what_happens(home, target, edited):
+    install("user", False, None)
+    if edited:
+        (target / "index.ts").write_text("// mine\n")
+    would = uninstall("user", True, None)
+    did = uninstall("user", False, None)
+    said = [line.replace("would remove ", "removed ") for line in would]
+    assert [line.replace("would keep ", "kept ") for line in said] == did
+    gone = f"removed {target.parent.parent}" in did
+    assert gone is not edited
+
+
+def test_pis_own_directory_stays_even_if_installing_made_it(home, monkeypatch):
+    install("user", False, None)
+    uninstall("user", False, None)
+    assert tree(home) == {".pi"}
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "own"))
+    install("user", False, None)
+    uninstall("user", False, None)
+    assert tree(home) == {".pi", "own"}
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_dry_run_fails_where_the_change_would(home, target, dry_run):
+    (home / ".pi").write_text("a file\n")
+    with pytest.raises(StorageError, match="is not a directory"):
+        install("user", dry_run, None)
+    (home / ".pi").unlink()
+    (home / ".pi").symlink_to("/nonexistent/there")
+    with pytest.raises(StorageError, match="is not a directory"):
+        install("user", dry_run, None)
+    (home / ".pi").unlink()
+    install("user", False, None)
+    (target / "index.ts").unlink()
+    (target / "index.ts").mkdir()
+    with pytest.raises(StorageError, match="is a directory"):
+        install("user", dry_run, None)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_directory_that_cannot_be_written_fails_a_dry_run_too(home, target, dry_run):
+    home.chmod(0o500)
+    with pytest.raises(StorageError, match="not writable"):
+        install("user", dry_run, None)
+    home.chmod(0o700)
+    install("user", False, None)
+    target.chmod(0o500)
+    with pytest.raises(StorageError, match="not writable"):
+        uninstall("user", dry_run, None)
+    target.chmod(0o700)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from yarp.plugin import DataError, Health, StorageError
 _EXTENSION = os.path.join(os.path.dirname(os.path.abspath(__file__)), "extension")
 _RECORD = "yarp.json"
 _MARK = "yarp install pi"
+# What would make the directory somebody's extension, or be in the way of ours.
+_LOADED = (".ts", ".js", ".json")
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
 
 
@@ -53,16 +55,20 @@ def install(scope: str, dry_run: bool, directory: str | None) -> list[str]:
 
 
 def uninstall(scope: str, dry_run: bool, directory: str | None) -> list[str]:
-    """Remove what `install` wrote, and nothing else; a line for each change."""
+    """Remove what `install` wrote, and nothing else; a line for each change.
+
+    A directory goes if `install` made it and nothing is left in it; Pi's own stays in any case.
+    """
     target = _target(scope, directory)
     record = _record(target)
     change = _Change(dry_run)
+    own = _own(scope, directory)
     if record:
         for name, digest in record["files"].items():
             change.remove(os.path.join(target, name), digest)
         change.remove(os.path.join(target, _RECORD), None)
         for path in reversed(record["created"]):
-            if f"{target}/".startswith(f"{path}/"):
+            if f"{target}/".startswith(f"{path}/") and path.startswith(f"{own}/"):
                 change.remove_directory(path)
     return change.lines
 
@@ -105,12 +111,18 @@ def _problem(target: str, record: dict[str, Any]) -> str | None:
     return None
 
 
-def _target(scope: str, directory: str | None) -> str:
+def _own(scope: str, directory: str | None) -> str:
+    """The outermost directory that belongs to Pi itself."""
     if scope == "project":
-        base = os.path.join(os.path.abspath(directory or os.getcwd()), ".pi")
-    else:
-        configured = os.environ.get("PI_CODING_AGENT_DIR") or os.path.join("~", ".pi", "agent")
-        base = os.path.abspath(os.path.expanduser(configured))
+        return os.path.join(os.path.abspath(directory or os.getcwd()), ".pi")
+    configured = os.environ.get("PI_CODING_AGENT_DIR") or os.path.join("~", ".pi")
+    return os.path.abspath(os.path.expanduser(configured))
+
+
+def _target(scope: str, directory: str | None) -> str:
+    base = _own(scope, directory)
+    if scope != "project" and not os.environ.get("PI_CODING_AGENT_DIR"):
+        base = os.path.join(base, "agent")
     return os.path.join(base, "extensions", "yarp")
 
 
@@ -120,8 +132,11 @@ def _record(target: str) -> dict[str, Any]:
         raise DataError(f"{target} is no directory of YARP's; move it away")
     path = os.path.join(target, _RECORD)
     if not os.path.lexists(path):
-        if os.path.isdir(target) and os.listdir(target):
-            raise DataError(f"{target} holds files but no {_RECORD}; move it away")
+        # Backups of ours, and what else Pi would not load, may stand beside the extension.
+        names = sorted(os.listdir(target)) if os.path.isdir(target) else []
+        theirs = [name for name in names if name.endswith(_LOADED)]
+        if theirs:
+            raise DataError(f"{target} holds {theirs[0]} but no {_RECORD}; move it away")
         return {}
     try:
         with open(path, encoding="utf-8") as file:
@@ -208,12 +223,18 @@ def _digest_of(path: str) -> str | None:
         return None
 
 
+def _check_writable(directory: str, otherwise: str) -> None:
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise StorageError(f"{otherwise}: {directory} is not writable")
+
+
 class _Change:
-    """Changes files and says so; a dry run only says so."""
+    """Changes files and says so; a dry run only says so, and fails where the change would."""
 
     def __init__(self, dry_run: bool) -> None:
         self.lines: list[str] = []
         self._dry_run = dry_run
+        self._would_be_gone: set[str] = set()
 
     def _begin(self, did: str, would: str, path: str) -> bool:
         self.lines.append(f"{would if self._dry_run else did} {path}")
@@ -224,9 +245,13 @@ class _Change:
         missing = []
         path = target
         while not os.path.isdir(path):
+            if os.path.lexists(path):
+                raise StorageError(f"{path} is not a directory; move it away")
             missing.append(path)
             path = os.path.dirname(path)
         missing.reverse()
+        if missing:
+            _check_writable(path, f"{missing[0]} cannot be made")
         for path in missing:
             if self._begin("made", "would make", path):
                 try:
@@ -243,6 +268,10 @@ class _Change:
         found = _digest_of(path)
         if found == _digest(data):
             return
+        if os.path.isdir(path):
+            raise StorageError(f"{path} is a directory; move it away")
+        if os.path.isdir(os.path.dirname(path)):
+            _check_writable(os.path.dirname(path), f"{path} cannot be written")
         if found is not None and known not in ("", found):
             self._back_up(path)
         if not self._begin("wrote", "would write", path):
@@ -261,18 +290,26 @@ class _Change:
         """Remove a file; one that was edited since is kept as a backup."""
         if not os.path.lexists(path):
             return
+        _check_writable(os.path.dirname(path), f"{path} cannot be removed")
         if known is not None and _digest_of(path) != known:
             self._back_up(path)
         elif self._begin("removed", "would remove", path):
             os.unlink(path)
+        else:
+            self._would_be_gone.add(path)
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory if nothing is left in it."""
-        if self._dry_run or not os.path.isdir(path):
+        if not os.path.isdir(path) or os.path.islink(path):
             return
-        if not os.listdir(path):
+        inside = {os.path.join(path, name) for name in os.listdir(path)}
+        if inside - self._would_be_gone:
+            return
+        _check_writable(os.path.dirname(path), f"{path} cannot be removed")
+        if self._begin("removed", "would remove", path):
             os.rmdir(path)
-            self.lines.append(f"removed {path}")
+        else:
+            self._would_be_gone.add(path)
 
     def _back_up(self, path: str) -> None:
         number = 1
