@@ -30,7 +30,7 @@ _LINE_BYTES = 2048
 # A piece that must stay is cut rather than dropped when this much room is left.
 _PIECE_ROOM = 160
 _KEEP_WORTH = 3
-_MODULES = {"list": "listing"}
+_MODULES = {"list": "listing", "json": "json_"}
 # Control characters that a terminal would act on; tabs and newlines stay.
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
 

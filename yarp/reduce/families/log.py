@@ -60,6 +60,9 @@ _GOES_ON = re.compile(
     rb"\s+\S|Caused by: |\.\.\. [0-9]+ more|During handling of|The above exception"
     rb"|goroutine [0-9]+ |(?=.*\)$)[\w./*()]+\(|created by |Traceback \("
 )
+JSON_START = re.compile(
+    rb"\s*(?:\{\s*[\"}]|\[\s*(?:[\[{\"\]]|(?:-?[0-9.]+|true|false|null)\s*[,\]]))"
+)
 _WORD = re.compile(rb"[A-Za-z]{4,}")
 _TRACE_LINES = 200
 _TRACE_SHOWN = 10
@@ -95,10 +98,18 @@ class Family(base.Family):
         self._exact = files and any(code(word) for word in argv[1:])
         # Programs that print logs print nothing else; of a file only its name says so.
         self._log = not files or any(_named_log(word) for word in argv[1:])
-        self._streams = (_Log(), _Log())
+        self._streams = (Log(), Log())
+        self._json: base.Family | None = None
 
     def feed(self, stream: int, block: bytes) -> None:
         """See `base.Family`."""
+        if self._files and not stream and not self._streams[0].lines and JSON_START.match(block):
+            from yarp.reduce.families.json_ import Family as Json
+
+            self._json = self._json or Json(self.argv, self.options)
+        if self._json is not None:
+            self._json.feed(stream, block)
+            return
         if self._files and b"\0" in block:
             self._exact = True  # no text
         if not self._exact:
@@ -106,7 +117,8 @@ class Family(base.Family):
 
     def finish(self, status: Status) -> list[Piece] | None:
         """See `base.Family`."""
-        del status  # a log says itself what went wrong
+        if self._json is not None:
+            return self._json.finish(status)
         if self._exact:
             return None
         pieces: list[Piece] = []
@@ -145,7 +157,7 @@ class _Kind:
             self.rank = WARNING if _WARN.search(line) else ROUTINE
 
 
-class _Log(Shapes):
+class Log(Shapes):
     """The lines of one stream."""
 
     def __init__(self) -> None:
@@ -159,6 +171,7 @@ class _Log(Shapes):
         self._last = b""
 
     def feed(self, block: bytes) -> None:
+        """Take whole lines."""
         if not self._first:
             self._first = block[:4096].split(b"\n")[:20]
         if self._open is not None:
@@ -169,10 +182,12 @@ class _Log(Shapes):
         super().feed(block)
 
     def watches(self, shape: Shape) -> bool:
+        """See `Shapes`: of troubles the last one is said too."""
         kind = shape.ranked
         return isinstance(kind, _Kind) and kind.rank <= WARNING
 
     def fresh(self, lines: list[bytes], met: list[tuple[int, Shape]]) -> None:
+        """See `Shapes`: ranks each kind of line by its first, and takes the trace below it."""
         taken = -1
         for at, shape in sorted(met, key=lambda item: item[0]):
             kind = _Kind(shape.first)
@@ -212,6 +227,7 @@ class _Log(Shapes):
         return at
 
     def strangers(self, lines: list[bytes], places: list[int]) -> None:
+        """See `Shapes`: keeps those that speak of trouble."""
         text = b"\n".join([lines[at] for at in places])
         if not _ERROR.search(text):
             return
@@ -228,6 +244,8 @@ class _Log(Shapes):
         """What to say of this stream; None for a text without regularity."""
         shapes = self.settled()
         if not always and len(shapes) + self.others > max(self.lines // 4, 8):
+            return None
+        if self.lines <= 4 and not always:
             return None
         if self.lines <= 4:
             lines = b"\n".join(shape.first for shape in shapes)

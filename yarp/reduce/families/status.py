@@ -33,7 +33,11 @@ class Family(base.Family):
 
     def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
         super().__init__(argv, options)
-        reader = _READERS.get(" ".join(argv[:2]), _Lines)
+        reader = _READERS.get(" ".join(argv[:2]))
+        if reader is None:
+            from yarp.reduce.families.steps import reader_of
+
+            reader = reader_of(argv)
         self._reader = reader(argv)
 
     def feed(self, stream: int, block: bytes) -> None:
@@ -113,7 +117,7 @@ _ERROR = re.compile(
 _WARNING = re.compile(rb"(?i)\b(?:warn(?:ing)?|deprecat\w*|vulnerabilit\w+|notice|hint)\b")
 
 
-class _Lines(_Reader):
+class Lines(_Reader):
     """Any lines: noise counted by kind, repeats folded, errors first in worth, order kept."""
 
     noise: re.Pattern[bytes] | None = None
@@ -174,12 +178,14 @@ class _Lines(_Reader):
         super().feed(stream, rest[last:])
 
     def line(self, stream: int, line: bytes) -> None:
+        """Take one line that is not blank."""
         if self.noise is not None and self.noise.match(line) and not _ERROR.search(line):
             return
         most = 20 if _ERROR.search(line) else 3
         self._streams[stream].add(line.rstrip(), most)
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
+        """The lines kept, in order, what is wrong worth most."""
         pieces: list[Piece] = []
         for stream, kept in enumerate(self._streams):
             self._rest(stream)
@@ -224,7 +230,7 @@ def _terms(text: bytes) -> tuple[str, ...]:
     return (found[0].decode("utf-8", "replace"),) if found else ()
 
 
-class _Pip(_Lines):
+class _Pip(Lines):
     """pip install: what was installed, and everything that is no progress."""
 
     noise = re.compile(
@@ -284,7 +290,7 @@ class _Pip(_Lines):
         return pieces
 
 
-class _Npm(_Lines):
+class _Npm(Lines):
     """npm install: what changed, vulnerabilities and errors; deprecations by name."""
 
     noise = re.compile(

@@ -23,7 +23,7 @@ _BUDGETS = {
     "minimum_savings_bytes": (0, 1 << 20),
     "minimum_savings_percent": (0, 100),
 }
-_FAMILIES = ("test", "search", "diff", "list", "status", "log", "build")
+_FAMILIES = ("test", "search", "diff", "list", "status", "log", "build", "table", "json")
 _FILE_BYTES = 1 << 20
 _INPUT_BYTES = 4 << 20
 # Rules are compared in pairs.

@@ -1,0 +1,251 @@
+"""Commands that report their steps: what changed and what went wrong, without the progress.
+
+One pattern a program says which lines are steps on the way, another which are its outcome. A
+line in another language matches neither and is kept, repeats folded.
+"""
+
+import re
+
+from yarp.reduce.families.base import Piece
+from yarp.reduce.families.names import factor
+from yarp.reduce.families.status import Lines
+
+_OBJECTS = (
+    rb"(?:remote: )?(?:Enumerating|Counting|Compressing|Receiving|Writing|Unpacking) objects:"
+    rb"|(?:remote: )?(?:Resolving deltas|Updating files|Checking out files|Filtering content):"
+    rb"|Delta compression using|(?:remote: )?Total [0-9]+ \(delta|remote: *$"
+)
+
+
+_NAMED = re.compile(
+    rb"(?P<conflict>CONFLICT \([^)]*\): [^:]*? in )(?P<file>\S.*)$"
+    rb"| (?P<sign>[*+ -]) (?P<kind>\[[^]]+\]) +(?P<ref>\S+) +-> (?:\S+/)?(?P=ref)$"
+    rb"|(?P<tab>\t)(?P<path>\S.*)$| (?P<stat>\S.*?) +\| +(?:[0-9]+ [+-]*|Bin .*)$"
+)
+_NAMES_KEPT = 20_000
+# Fewer than this many are shown as git put them.
+_FEW = 3
+
+
+class _Git(Lines):
+    """git's own words; files and refs of one kind by name, however many."""
+
+    noise = re.compile(_OBJECTS + rb"|Auto-merging ")
+    outcome = re.compile(
+        rb" -> |^Already up|^Everything up-to-date|files? changed|rejected|^error:|^fatal:"
+        rb"|^Successfully |^Your branch|^To |^From |^Fast-forward|^Updating |^hint: Updates were"
+        rb"|^Automatic merge failed|^Aborting"
+    )
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._names: dict[tuple[int, bytes], list[bytes]] = {}
+        self._counts: dict[tuple[int, bytes], int] = {}
+        self._whole: dict[tuple[int, bytes], list[bytes]] = {}
+        self._above = b""
+
+    def line(self, stream: int, line: bytes) -> None:
+        found = _NAMED.match(line)
+        if found is None:
+            self._above = line
+            super().line(stream, line)
+            return
+        heading = b"changed"
+        if found["conflict"]:
+            heading = found["conflict"].rstrip()
+        elif found["kind"]:
+            heading = found["sign"] + b" " + found["kind"]
+        elif found["tab"]:
+            heading = self._above
+        key = (stream, heading)
+        names = self._names.get(key)
+        if names is None:
+            names = self._names[key] = []
+            self._counts[key] = 0
+            self._whole[key] = []
+            # The names are put where the first of them stood.
+            self._streams[stream].add(b"\0" + heading, 1)
+        self._counts[key] += 1
+        if len(names) < _FEW:
+            self._whole[key].append(line)
+        if len(names) < _NAMES_KEPT:
+            names.append(found["file"] or found["ref"] or found["path"] or found["stat"])
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces: list[Piece] = []
+        for piece in super().pieces(failed=failed) or []:
+            key = (piece.stream, piece.text[1:])
+            if piece.text[:1] != b"\0" or key not in self._names:
+                pieces.append(piece)
+                continue
+            worth = 1 if b"CONFLICT" in key[1] or b"rejected" in key[1] else 3
+            if self._counts[key] < _FEW:
+                pieces += [Piece(line, worth - 1, piece.stream) for line in self._whole[key]]
+                continue
+            # What stands below a line is said below it, without the line once more.
+            above = pieces[-1].text if pieces else b""
+            if above != key[1]:
+                text = b"%b (%d)" % (key[1], self._counts[key])
+                pieces.append(Piece(text, worth - 1, piece.stream, 0))
+            for line in factor(self._names[key]):
+                term = (line.term.decode("utf-8", "replace"),)
+                pieces.append(Piece(b"  " + line.text, worth, piece.stream, line.count, term))
+        return pieces
+
+
+class _Wget(Lines):
+    noise = re.compile(
+        rb"\s*[0-9]+K[ .,]+ |Resolving |Connecting to |Reusing existing|Proxy request|HTTP request"
+        rb" sent, awaiting response\.\.\. 200"
+    )
+    outcome = re.compile(rb" saved \[|ERROR [0-9]{3}|FINISHED|Downloaded: |^wget: |failed")
+
+
+class _Apt(Lines):
+    noise = re.compile(
+        rb"(?:Get|Hit|Ign|Holen|OK|Atteint|R.ception ?):[0-9]+ |Selecting previously|Preparing to"
+        rb" unpack|Unpacking |Setting up |Processing triggers|\(Reading database|Reading package"
+        rb"|Building dependency|Reading state|Fetched |Inst |Conf |debconf: |update-alternatives: "
+        rb"|Need to get|After this operation|Selecting |Extracting templates|Preconfiguring|Remv "
+    )
+    outcome = re.compile(
+        rb"^[0-9]+ (?:upgraded|newly|aktualisiert)|^[EW]: |^Err:|^[0-9]+ packages? "
+    )
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._set_up: list[bytes] = []
+        self._count = 0
+
+    def line(self, stream: int, line: bytes) -> None:
+        start = next((word for word in (b"Setting up ", b"Inst ") if line.startswith(word)), b"")
+        if start:
+            self._count += 1
+            if len(self._set_up) < 400:
+                self._set_up.append(
+                    b" ".join(line[len(start) :].split()[:2]).translate(None, b"()")
+                )
+        super().line(stream, line)
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces = super().pieces(failed=failed) or []
+        if self._count:
+            text = b"%d packages set up: %b" % (self._count, b", ".join(self._set_up))
+            pieces.append(Piece(text, 3, 0, self._count, ("Setting up",)))
+        return pieces
+
+
+class _Brew(Lines):
+    noise = re.compile(
+        rb"#+ +[0-9.]+%|==> (?:Downloading|Fetching|Pouring|Auto-updat)|Already downloaded"
+        rb"|[ #=O-]+$"
+    )
+    outcome = re.compile(
+        rb"^Error: |^Warning: |^\xf0\x9f\x8d\xba|files, [0-9.]+[KMG]B|already installed"
+    )
+
+
+class _DockerBuild(Lines):
+    noise = re.compile(
+        rb"#[0-9]+ (?:DONE|CACHED|sha256:|extracting|transferring|resolve |\.\.\.|[0-9]+\.[0-9]+ "
+        rb"|\[internal\]|exporting|writing|unpacking|preparing)|Sending build context| ---> "
+        rb"|Removing intermediate|[0-9a-f]{12}: (?:Pull|Wait|Download|Verify|Extract|Already|Layer)"
+        rb"|\s*\xe2\xa0|^ +[0-9a-f]{12} "
+    )
+    outcome = re.compile(
+        rb"^Successfully |ERROR|failed to |^#[0-9]+ naming to|^Digest:|^Status:|^Error"
+        rb"|Container \S+ +(?:Error|Exited|Unhealthy)|exit code"
+    )
+
+
+class _Terraform(Lines):
+    noise = re.compile(
+        rb"\S+: (?:Refreshing state|Reading\.\.\.|Read complete|Still \w+ing)"
+        rb"|\s+[+~-]\s+\S+\s+= .*|\s+[}\])]+,?$|\s+# \([0-9]+ unchanged|\xe2\x95[\xb7\xb5]"
+        rb"|- (?:Finding|Installing|Reusing|Using)|Terraform (?:used the sel|will perform)"
+        rb"|plan\. Resource actions are|  (?:[+~-]|-/\+) (?:create|update|destroy)|Note: You didn't"
+        rb"|guarantee to take exactly|\s+[+~-] resource \"|\S+: (?:Creat|Modify|Destroy)ing\.\.\."
+        rb"|\s+\} -> \(known|\s+[a-z_]+ += .*|(?:\xe2\x94\x80)+$"
+    )
+    changed = re.compile(rb"\s+~\s.* -> |\s+-/\+ |.*# forces replacement")
+    outcome = re.compile(
+        rb"^(?:Plan:|Apply complete|Destroy complete|No changes|Changes to Outputs)|Error:"
+        rb"|successfully initialized"
+    )
+
+    def line(self, stream: int, line: bytes) -> None:
+        # What is changed in place is what a plan is read for.
+        if self.changed.match(line) or line.startswith(b"  # "):
+            self._streams[stream].add(line.rstrip(), 20)
+        else:
+            super().line(stream, line)
+
+
+class _Ansible(Lines):
+    noise = re.compile(
+        rb"(?:ok|skipping|included|changed): |TASK \[|RUNNING HANDLER|\s*\*+$|\.\.\.ignoring"
+    )
+    outcome = re.compile(
+        rb"^\S+ +: ok=[0-9]+|^(?:fatal|failed|ERROR|\[ERROR\])\b|^PLAY |UNREACHABLE!"
+    )
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._task = b""
+        self._said = b""
+        self._counts: dict[bytes, int] = {}
+
+    def line(self, stream: int, line: bytes) -> None:
+        kind = line.partition(b":")[0]
+        if line.startswith((b"TASK [", b"RUNNING HANDLER [")):
+            self._task = line.rstrip(b"* ")
+        elif kind in (b"ok", b"skipping", b"changed"):
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+        elif kind in (b"fatal", b"failed") and self._task != self._said:
+            self._said = self._task
+            self._streams[stream].add(self._task, 20)
+        super().line(stream, line.rstrip(b"* "))
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces = super().pieces(failed=failed) or []
+        for piece in pieces:
+            if piece.text.startswith((b"TASK [", b"RUNNING HANDLER [")):
+                piece.worth = 0
+        if self._counts:
+            parts = [b"%b %d" % item for item in self._counts.items()]
+            pieces.insert(0, Piece(b"results: " + b", ".join(parts), 3, 0, 0))
+        return pieces
+
+
+class _Rsync(Lines):
+    noise = re.compile(
+        rb"sending incremental file list|receiving incremental|building file list"
+        rb"|\s+[0-9,]+ +[0-9]+% |\./$"
+    )
+    outcome = re.compile(rb"^sent |^total size|^rsync[: ]|error|^deleting ")
+
+
+class _Meter(Lines):
+    noise = re.compile(rb"\s*% Total|\s+Dload +Upload")
+
+
+_READERS: dict[str, type[Lines]] = {
+    "git": _Git,
+    "wget": _Wget,
+    "apt": _Apt,
+    "apt-get": _Apt,
+    "brew": _Brew,
+    "docker": _DockerBuild,
+    "podman": _DockerBuild,
+    "docker-compose": _DockerBuild,
+    "terraform": _Terraform,
+    "tofu": _Terraform,
+    "ansible-playbook": _Ansible,
+    "rsync": _Rsync,
+    "curl": _Meter,
+}
+
+
+def reader_of(argv: tuple[str, ...]) -> type[Lines]:
+    """Who reads this program's steps; of an unknown one every line is read."""
+    return _READERS.get(argv[0], Lines)

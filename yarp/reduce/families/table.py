@@ -1,0 +1,350 @@
+"""Tables: the header as printed, how many rows, unusual states first, the other rows by name.
+
+Reads columns that are aligned below a header (kubectl, docker, helm, gcloud, ps, df), split by
+`|` (psql, sqlite3, `aws --output table`) or by tabs (gh). A column is known by its heading and
+position; where that is not certain the row is kept as it stands. A table beyond 1 MiB is counted
+by shape, like a log. Text in outline form (`kubectl describe`) has its own reader.
+"""
+
+import re
+from collections import Counter
+
+from yarp.reduce.families import base
+from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.blame import Blame
+from yarp.reduce.families.listing import Complaints
+from yarp.reduce.families.log import Log
+from yarp.reduce.families.names import Line, counted, factor
+from yarp.reduce.families.outline import Outline
+from yarp.reduce.families.sizes import Sizes, amount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    _Cells = list[list[bytes]]
+
+_KEPT_BYTES = 1 << 20
+_STATES = 8
+_ROW_SHOWN = 200
+_WHOLE = 10
+_SHARED = 3
+_ODD = 40
+_BAD = re.compile(
+    rb"(?i)^(?:error\b.*|err\w*pull|\w*backoff\w*|crash\w*|failed.*|failing|failure|fail|evicted"
+    rb"|\w*killed|pending.*|terminating|unknown|not-?ready.*|\w*schedulingdisabled|not-found|down"
+    rb"|exited \((?!0\)).*|.*\(unhealthy\)|unhealthy|restarting.*|dead|init:(?!.*completed).*"
+    rb"|unreachable"
+    rb"|degraded|cancelled|canceled|timed_out|startup_failure|action_required|lost|warning|stopped"
+    rb"|terminated|suspended|deleting|pending-\w+|uninstalling|paused|invalid.*|removing|expired"
+    rb"|inactive|rollback\w*|\w+_failed|zombie|<defunct>)$"
+)
+_CALM = re.compile(
+    rb"(?i)^(?:running|ready|active|completed?|succeeded|success|ok|bound|up\b.*|exited \(0\).*"
+    rb"|deployed|healthy|available|true|false|normal|loaded|enabled|pass|open|merged|latest|yes)$"
+)
+# Columns that hold text of any kind: no word in them is a state.
+_TEXT = re.compile(
+    rb"(?i)^(?:name|names|command|cmd|args|message|title|description|image|repository|tag|path|node"
+    rb"|mounted on|filesystem|labels|selector|ports?|pid|user|id|container id|image id|tty|device"
+    rb"|url|branch|event|type|.*\bip)$"
+)
+_STATED = re.compile(
+    rb"(?i)^$|stat|phase|health|ready|condition|^sub$|^active$|^load$|conclusion|type|reason|result"
+)
+_LOAD = re.compile(rb"%?CPU\b|%?MEM(?:ORY)?\b")
+_DONE = re.compile(rb"(?i)^(?:completed?|succeeded|exited \(0\).*)$")
+_LEGEND = re.compile(rb"(?:LOAD|ACTIVE|SUB|JOB)\s+= |To show all installed unit files")
+_BULLET = re.compile(rb"^(?:[*x]|[\xc2-\xef][\x80-\xbf]+) (?=\S)| +")
+_SINCE = re.compile(
+    rb"(?:\b[0-9]+|\bAbout an?|\bLess than a) (?:second|minute|hour|day|week|month|year)s?(?: ago)?"
+)
+_PARTS = re.compile(rb"^([0-9]+)/([0-9]+)$")
+_SHARE = re.compile(rb"^([0-9]{1,3})(?:\.[0-9]+)?%$")
+_RULE = re.compile(
+    rb"^[-+|=\s\xe2\x94\x80\xe2\x94\xbc\xe2\x94\xbf\xe2\x95\x90]+$|^(?:\xe2[\x94\x95][\x80-\xbf])+$"
+)
+_BARS = (b"|", b"\xe2\x94\x82", b"\xe2\x95\x91")
+_ROWS = re.compile(rb"^\([0-9]+ rows?\)$|^[0-9]+ rows? in set|^Time: |units? listed|^Total:? ")
+_HEADING = re.compile(rb"^[A-Z][A-Z0-9 %()/_.:#-]*$")
+_BY_SPACE = frozenset(("ps", "df", "lsof", "free", "top", "systemctl"))
+_OUTLINES = frozenset(("describe", "status", "view", "show", "info", "inspect"))
+
+
+class Family(base.Family):
+    """Summarises tables and outlines."""
+
+    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
+        super().__init__(argv, options)
+        self._outline: Blame | Outline | Sizes | None = None
+        if argv[0] in ("du", "wc"):
+            self._outline = Sizes()
+        elif argv[:2] == ("git", "blame"):
+            self._outline = Blame()
+        elif _OUTLINES & set(argv[1:3]):
+            self._outline = Outline()
+        self._blocks: list[bytes] = []
+        self._kept = 0
+        self._lines = 0
+        self._crowd: Log | None = None
+        self._complaints = Complaints()
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """See `base.Family`."""
+        if stream:
+            self._complaints.feed(block)
+            return
+        self._lines += block.count(b"\n")
+        if self._outline is not None:
+            self._outline.feed(block)
+            return
+        if self._crowd is None and self._kept + len(block) > _KEPT_BYTES:
+            self._crowd = Log()
+            for early in self._blocks:
+                self._crowd.feed(early)
+            self._blocks = self._blocks[:1] or [block[:4096]]
+        if self._crowd is not None:
+            self._crowd.feed(block)
+        else:
+            self._blocks.append(block)
+            self._kept += len(block)
+
+    def finish(self, status: Status) -> list[Piece] | None:
+        """See `base.Family`."""
+        del status  # rows are what they are, and complaints are always kept
+        pieces: list[Piece] | None
+        if self._outline is not None:
+            pieces = self._outline.pieces() if self._lines else []
+        elif self._crowd is not None:
+            pieces = self._crowd.pieces(0, always=True)
+            header = self._blocks[0].partition(b"\n")[0]
+            if pieces and header:
+                pieces.insert(1, Piece(header, 0))
+        else:
+            pieces = self._tables(b"".join(self._blocks))
+        return (pieces or []) + self._complaints.pieces()
+
+    def _tables(self, text: bytes) -> list[Piece]:
+        lines = text.split(b"\n")
+        if lines and not lines[-1]:
+            lines.pop()
+        pieces: list[Piece] = []
+        start = 0
+        blank = 0
+        for at in [at for at, line in enumerate(lines) if not line.strip()] + [len(lines)]:
+            part = lines[start:at]
+            if part:
+                first = not pieces
+                if first or _headed(part):
+                    pieces += _Table(part, self.argv[0]).pieces()
+                else:
+                    said = [line for line in part if not _LEGEND.match(line)]
+                    pieces += [Piece(line, 1 if _ROWS.search(line) else 5) for line in said]
+            blank += at < len(lines)
+            start = at + 1
+        if pieces:
+            pieces[0].lines += blank
+        return pieces
+
+
+def _headed(lines: list[bytes]) -> bool:
+    return len(lines) > 1 and all(
+        _HEADING.match(word) for word in re.split(rb"\s{2,}|\t", lines[0].strip())
+    )
+
+
+class _Table:
+    """One table: header lines, rows, footer lines."""
+
+    def __init__(self, lines: list[bytes], program: str) -> None:
+        self._program = program
+        self._head: list[bytes] = []
+        self._foot: list[bytes] = []
+        self._columns: list[tuple[bytes, int]] = []
+        # Lines that draw: they are not shown and say nothing.
+        self._drawn = 0
+        while lines and _ROWS.search(lines[-1]):
+            self._foot.insert(0, lines.pop())
+        body = [line for line in lines if not _RULE.match(line)]
+        self._drawn = len(lines) - len(body)
+        self._by = b"\t" if body and body[0].count(b"\t") >= 2 else b""
+        for bar in _BARS:
+            if sum(bar in line for line in body) * 2 > len(body):
+                self._by = bar
+        drawn = bool(self._drawn) and (self._by in _BARS or bool(_RULE.match(lines[1])))
+        if drawn and self._by:
+            widths = [len(self._split(line)) for line in body]
+            usual = max(widths, key=widths.count, default=0)
+            titles = next((at for at, width in enumerate(widths) if width >= usual), 0)
+            self._head, body = body[:titles], body[titles:]  # titles above the columns
+        # Without a drawn line below it, or words in capitals, the first row is one like others.
+        if body and (drawn or (self._by not in _BARS and _capitals(body[0], program))):
+            self._columns = self._named(body[0])
+            self._head.append(body.pop(0))
+        self._rows = body
+        self._done: set[int] = set()
+
+    def _named(self, header: bytes) -> list[tuple[bytes, int]]:
+        if self._by:
+            return [(cell, 0) for cell in self._split(header)]
+        pattern = rb"\S+" if self._program in _BY_SPACE else rb"\S+(?: \S+)*"
+        return [(found[0], found.start()) for found in re.finditer(pattern, header)]
+
+    def _split(self, row: bytes) -> list[bytes]:
+        if self._by:
+            inner = row.strip()
+            if self._by != b"\t":
+                while inner.startswith(self._by):
+                    inner = inner.removeprefix(self._by).removesuffix(self._by)
+            return [cell.strip() for cell in inner.split(self._by)]
+        if self._program == "systemctl":
+            row = _BULLET.sub(b"", row, count=1)
+        if self._program in _BY_SPACE or not self._columns:
+            return row.split(None, max(0, len(self._columns) - 1)) if self._columns else row.split()
+        starts = [at for _, at in self._columns]
+        if not row.isascii():
+            return [cell for cell in re.split(rb"\s{2,}", row.strip()) if cell]
+        ends = [*starts[1:], len(row)]
+        cells = [row[start:end] for start, end in zip(starts, ends, strict=True)]
+        # A cell that runs into the next column: positions say nothing about this row.
+        if any(at and row[at - 1 : at].strip() and row[at : at + 1].strip() for at in starts):
+            return [cell for cell in re.split(rb"\s{2,}", row.strip()) if cell]
+        return [cell.strip() for cell in cells]
+
+    def pieces(self) -> list[Piece]:
+        """The table in pieces."""
+        rows = self._rows
+        if len(rows) < _WHOLE:
+            shown = [Piece(_row(row), 2 if at < 6 else 4) for at, row in enumerate(rows)]
+            return [*self._header(b""), *shown, *self._footer()]
+        cells = [self._split(row) for row in rows]
+        width = Counter(map(len, cells)).most_common(1)[0][0]
+        names = [name for name, _ in self._columns] or [b""] * width
+        worths = [9] * len(rows)
+        notes = []
+        # Of what has ended well nobody expects that all of it is ready.
+        self._done = {at for at, row in enumerate(cells) if any(map(_DONE.match, row))}
+        for at in range(min(width, len(names))):
+            column = [row[at] if len(row) > at else b"" for row in cells]
+            note = self._column(names[at], column, worths)
+            if note:
+                notes.append(note)
+        pieces = self._header(b"; ".join(notes))
+        odd = sorted((worth, at) for at, worth in enumerate(worths) if worth < 9)[:_ODD]
+        chosen = {at for _, at in odd}
+        for worth, at in odd:
+            pieces.append(Piece(_row(rows[at]), worth, 0, 1, _terms(cells[at])))
+        rest = [at for at in range(len(rows)) if at not in chosen]
+        for at in rest[:2]:
+            pieces.append(Piece(_row(rows[at]), 4, 0, 1, _terms(cells[at])))
+        pieces += self._named_rows(names, rest[2:], cells)
+        return pieces + self._footer()
+
+    def _header(self, note: bytes) -> list[Piece]:
+        pieces = [Piece(b"\n".join(self._head), 0, 0, len(self._head) + self._drawn)]
+        if not self._head:
+            pieces = []
+        count = b"%d row%b" % (len(self._rows), b"" if len(self._rows) == 1 else b"s")
+        if len(self._rows) >= _WHOLE:
+            pieces.insert(0, Piece(count + (b": " + note if note else b""), 0, 0, 0))
+        return pieces
+
+    def _footer(self) -> list[Piece]:
+        return [Piece(line, 0) for line in self._foot]
+
+    def _column(self, name: bytes, column: list[bytes], worths: list[int]) -> bytes:
+        """What a column says of all rows; marks rows that stand apart in it."""
+        size = len(column)
+        known = name.upper()
+        for at, cell in enumerate(column):
+            parts = _PARTS.match(cell)
+            share = _SHARE.match(cell)
+            if parts and known in (b"READY", b"") and parts[1] != parts[2] and at not in self._done:
+                worths[at] = min(worths[at], 2)
+            elif share and int(share[1]) >= 90:
+                worths[at] = min(worths[at], 1 if int(share[1]) >= 100 else 2)
+            elif known == b"RESTARTS" and cell[:1] not in (b"0", b""):
+                worths[at] = min(worths[at], 2)
+        if _LOAD.match(known):
+            # The busiest are what such a table is asked for.
+            loads = sorted((amount(cell), at) for at, cell in enumerate(column))
+            for load, at in loads[-2:]:
+                if load > 0:
+                    worths[at] = min(worths[at], 3)
+        if _TEXT.match(name) and known != b"TYPE":
+            return b""
+        values = Counter(_SINCE.sub(b"...", cell) for cell in column)
+        values.pop(b"", None)
+        told = 1 < len(values) <= min(_STATES, size // 2) or (
+            len(values) == 1 and _CALM.match(next(iter(values)))
+        )
+        words = all(re.search(rb"[A-Za-z]{2}", value) for value in values)
+        few = max(1, size // 20)
+        stated = len(values) <= max(_STATES, size // 3) and _STATED.search(name)
+        for at, cell in enumerate(column):
+            if stated and len(cell) <= 60 and _BAD.match(cell):
+                worths[at] = min(worths[at], 1)
+            elif told and words and values[_SINCE.sub(b"...", cell)] <= few and len(values) > 1:
+                worths[at] = min(worths[at], 3)
+        if not told or not words or not values:
+            return b""
+        return (name + b" " if name else b"") + counted(values, _STATES)
+
+    def _named_rows(self, names: list[bytes], rest: list[int], cells: "_Cells") -> list[Piece]:
+        """The rows at these places by what they are called, or as they are."""
+        upper = [name.upper() for name in names]
+        wanted: tuple[bytes, ...] = (b"NAME", b"NAMES", b"COMMAND", b"CMD", b"UNIT", b"FILESYSTEM")
+        processes = self._program in ("ps", "lsof")
+        wanted = (b"COMMAND", b"CMD") if processes else wanted
+        at = next((upper.index(name) for name in wanted if name in upper), -1)
+        called = [cells[row][at] for row in rest if len(cells[row]) > at >= 0]
+        if processes:
+            words = [_program(cell) for cell in called]
+            text = b"%d others: %b" % (len(words), counted(Counter(words), 20))
+            rows = [Piece(_row(self._rows[row]), 6) for row in rest]
+            return [Piece(text, 4, 0, 0), *rows] if words else []
+        if len(set(called)) < len(rest):
+            return [Piece(_row(self._rows[row]), 5, 0, 1, _terms(cells[row])) for row in rest]
+        return [
+            Piece(line.text, 4 if line.odd else 5, 0, 0, (line.term.decode("utf-8", "replace"),))
+            for line in _shared(called)
+        ]
+
+
+def _shared(names: list[bytes]) -> list[Line]:
+    """Names with what many of them begin with said once: `api-5d8f-{mm4vq,x7k2p} (2)`."""
+    groups: dict[bytes, list[bytes]] = {}
+    for name in names:
+        groups.setdefault(name[: name.rfind(b"-") + 1], []).append(name)
+    lines: list[Line] = []
+    rest: list[bytes] = []
+    for start, members in groups.items():
+        ends = [name[len(start) :] for name in members]
+        if not start or len(members) < _SHARED or all(end.isdigit() for end in ends):
+            rest += members
+            continue
+        text = b"%b{%b} (%d)" % (start, b",".join(ends), len(members))
+        lines.append(Line(text, len(members), False, start))
+    return lines + factor(rest)
+
+
+def _capitals(line: bytes, program: str) -> bool:
+    if program in ("df", "free", "lsof", "ps"):
+        return True
+    words = re.split(rb"\s{2,}|\t", line.strip())
+    return len(words) > 1 and all(_HEADING.match(word) for word in words)
+
+
+def _program(command: bytes) -> bytes:
+    """A command's program, without its directory; what the kernel runs by what it is for."""
+    if command.startswith(b"["):
+        return b"[%b]" % re.split(rb"[/:\]]", command[1:])[0]
+    return command.split(b" ", 1)[0].rpartition(b"/")[2]
+
+
+def _row(row: bytes) -> bytes:
+    row = row.rstrip()
+    return row if len(row) <= _ROW_SHOWN else row[:_ROW_SHOWN] + b" [...]"
+
+
+def _terms(cells: list[bytes]) -> tuple[str, ...]:
+    word = next((cell for cell in cells if re.search(rb"[A-Za-z]{3}", cell)), b"")
+    return (word.decode("utf-8", "replace"),) if word else ()
