@@ -14,6 +14,9 @@ STREAMS = {
     "build make all": b"would reformat src/file_%d.py\n",
     "build npm run build": b"dist/assets/file_%d.js   1.20 kB\n",
     "search rg -n x": b"src/file_%d.py:1:x\n",
+    "log docker logs x": b"2026-11-29 ERROR lost %d of the orders\n",
+    "table kubectl get pods": b"web-%d 0/1 CrashLoopBackOff 3 2d\n",
+    "json_ curl x": b'{"id": %d, "error": "lost"},\n',
     "diff git diff": b"diff --git a/f%d b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
 }
 CHILD = """

@@ -149,7 +149,7 @@ TABLE = [
     ("pytest &> out.txt", "exact"),
     ("cat > f <<EOF && pytest\n$X\nEOF\n", "pytest"),
     ("cat <<'EOF' > f\nx\nEOF\npytest", "pytest"),
-    ("pytest >out 2>&1; wc -l out", "exact"),
+    ("pytest >out 2>&1; nproc", "exact"),
     ("diff <(ls a) <(ls b)", "exact"),
     ("pytest > >(tee log)", "exact"),
     ("pytest 2>/dev/null", "pytest"),
@@ -189,7 +189,7 @@ TABLE = [
     ("printf 'here\\n'; ls -la", "'here' ls"),
     ("git status; echo '-----'; git diff", "git-status / '-----' git-diff; final"),
     ("git status; echo; echo '== log'; git log", "git-status '' / '== log' git-log; final"),
-    ("wc -l f; echo ----; git diff", "whole / '----' git-diff; final"),
+    ("od f; echo ----; git diff", "whole / '----' git-diff; final"),
     ("git status && echo ---- && git diff", "exact"),
     ('git status; echo "$X"; git diff', "exact"),
     # Not understood, or not to be.

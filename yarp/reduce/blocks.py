@@ -116,7 +116,7 @@ class Stream:
         block = _plain(block)
         if b"\r" in block:
             block = _last_states(block)
-        return _shorter_lines(block, self._line_bytes)
+        return shorter_lines(block, self._line_bytes)
 
 
 def both_ends(head: bytes, tail: bytes, byte_length: int, room: int) -> bytes:
@@ -170,7 +170,7 @@ def _last_states(block: bytes) -> bytes:
     return b"".join([part[: part.rfind(b"\n") + 1] for part in parts]) + last
 
 
-def _shorter_lines(block: bytes, line_bytes: int) -> bytes:
+def shorter_lines(block: bytes, line_bytes: int) -> bytes:
     """The block with every line over `line_bytes` cut to both its ends."""
     if len(block) <= line_bytes:
         return block

@@ -6,8 +6,8 @@ from yarp.reduce.families.base import Piece
 from yarp.reduce.families.names import counted
 
 _LINE = re.compile(
-    rb"\^?([0-9a-f]{4,64}) +(?:\S+ +)?\((.*?) +([0-9]{4}-[0-9]{2}-[0-9]{2}) [0-9:]+ [-+][0-9]{4} +"
-    rb"([0-9]+)\) ?(.*)$"
+    rb"\^?([0-9a-f]{4,64}) +(?:\S+ +)?\((\S++(?: \S++)*) +([0-9]{4}-[0-9]{2}-[0-9]{2}) [0-9:]+"
+    rb" [-+][0-9]{4} +([0-9]+)\) ?(.*)$"
 )
 _SPANS = 400
 _TEXT_SHOWN = 60

@@ -31,6 +31,7 @@ _STATES = 6
 _ODD_SHOWN = 6
 _TROUBLES = 24
 _NODES = 300_000
+_NESTED = 200
 _TROUBLE_KEY = re.compile(
     r"(?:^|_|[a-z])(?:[Ee]rr|[Ee]rrors?|ERRORS?|[Ee]xceptions?|[Ff]ailures?|[Ff]ailed|[Ff]ault"
     r"|[Tt]raceback|[Ss]tack_?[Tt]race)(?:$|_|[A-Z])|^(?:[Ww]arnings?|[Rr]eason)$"
@@ -374,6 +375,8 @@ def _beginning(text: bytes) -> bytes:
         sign = token[0]
         if sign in (b"{", b"["):
             open_at.append(b"}" if sign == b"{" else b"]")
+            if len(open_at) > _NESTED:
+                break
         elif sign in (b"}", b"]"):
             if not open_at or open_at.pop() != sign:
                 break

@@ -8,6 +8,7 @@ whatever it looks like.
 
 import re
 
+from yarp.reduce.blocks import shorter_lines
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.shapes import Shape, Shapes, vague
@@ -67,7 +68,11 @@ _WORD = re.compile(rb"[A-Za-z]{4,}")
 _TRACE_LINES = 200
 _TRACE_SHOWN = 10
 _STRANGE_KEPT = 64
+_LAST_BYTES = 4096
+# Kinds of error that are looked at for the summary: the first and the last.
+_KINDS = (60, 20)
 _LINE_SHOWN = 400
+_LINE_KEPT = 2048
 # Of a kind with this many lines at most, a text's kind counts as rare.
 _RARE = 2
 # Files of code: exact up to the global cap, since a reader of code wants code.
@@ -86,6 +91,15 @@ _NAMES = (
 )
 _CODE_NAMES = frozenset(_NAMES.split())
 _FILE_PROGRAMS = frozenset(("cat", "head", "tail", "less", "more", "zcat", "sort", "uniq"))
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    _Scanner = Any
+_SCANNER: "_Scanner | None" = None
 
 
 class Family(base.Family):
@@ -166,12 +180,13 @@ class Log(Shapes):
         self._open: _Kind | None = None
         self._strange: list[tuple[int, bytes]] = []
         self._strange_last: list[tuple[int, bytes]] = []
-        self._strange_trouble = 0
         self._first: list[bytes] = []
         self._last = b""
 
     def feed(self, block: bytes) -> None:
         """Take whole lines."""
+        # A family that reads long lines still keeps no long ones.
+        block = shorter_lines(block, _LINE_KEPT)
         if not self._first:
             self._first = block[:4096].split(b"\n")[:20]
         if self._open is not None:
@@ -228,17 +243,32 @@ class Log(Shapes):
 
     def strangers(self, lines: list[bytes], places: list[int]) -> None:
         """See `Shapes`: keeps those that speak of trouble."""
-        text = b"\n".join([lines[at] for at in places])
-        if not _ERROR.search(text):
-            return
-        for at in places:
-            line = lines[at]
-            if _ERROR.search(line):
-                self._strange_trouble += 1
-                if len(self._strange) < _STRANGE_KEPT:
-                    self._strange.append((self.lines + at, line))
-                else:
-                    self._strange_last = [*self._strange_last[-7:], (self.lines + at, line)]
+        self._seek(b"\n".join([lines[at] for at in places]), None)
+
+    def flood(self, block: bytes) -> None:
+        """See `Shapes`: keeps the first and the last lines that speak of trouble."""
+        self._seek(block, self.lines)
+
+    def _seek(self, text: bytes, first: int | None) -> None:
+        """Take lines of trouble; `first` is the number of the text's first line, if it has all."""
+
+        def number(begin: int) -> int:
+            return self.lines if first is None else first + text.count(b"\n", 0, begin)
+
+        start = 0
+        if len(self._strange) < _STRANGE_KEPT:
+            for begin, line in _troubled(text, 0):
+                self._strange.append((number(begin), line))
+                start = begin + len(line)
+                if len(self._strange) == _STRANGE_KEPT:
+                    break
+            else:
+                return
+        # Of the others only the last are shown.
+        start = max(start, text.rfind(b"\n", 0, max(0, len(text) - _LAST_BYTES)) + 1)
+        last = [*_troubled(text, start)][-8:]
+        numbered = [(number(begin), line) for begin, line in last]
+        self._strange_last = (self._strange_last + numbered)[-8:]
 
     def pieces(self, stream: int, *, always: bool) -> list[Piece] | None:
         """What to say of this stream; None for a text without regularity."""
@@ -280,18 +310,21 @@ class Log(Shapes):
             order = sorted(levels, key=lambda level: (_RANKS[level], -levels[level]))
             text += b": " + b", ".join(b"%b %d" % (name, levels[name]) for name in order)
             if self.others:
-                text += b", not counted %d" % self.others
+                text += b" and %d lines of too many kinds to count" % self.others
         return text
 
     def _troubles(
         self, kinds: list[tuple[Shape, _Kind]], stream: int, said: list[tuple[int, Piece]]
     ) -> None:
         bad = [item for item in kinds if item[1].rank <= ERROR and not item[1].inside]
+        if len(bad) > sum(_KINDS):
+            said.append((bad[_KINDS[0]][0].at, _more(bad[_KINDS[0] : -_KINDS[1]], stream)))
+            bad = bad[: _KINDS[0]] + bad[-_KINDS[1] :]
         heads = {kind.head_at for _, kind in bad}
         ends = {id(shape) for shape, _ in (*bad[:4], *bad[-2:])}
         for shape, kind in bad:
             worth = 1 if id(shape) in ends or kind.rank == FATAL else 2
-            piece = _piece(_counted(shape), worth, stream, kind.level)
+            piece = _piece(_counted(shape, partial=self.partial), worth, stream, kind.level)
             if kind.head:
                 piece.text = kind.head + b"\n    [...]\n" + piece.text
                 piece.lines = 2
@@ -306,7 +339,9 @@ class Log(Shapes):
         warnings = [item for item in kinds if item[1].rank == WARNING and not item[1].inside]
         for shape, kind in warnings:
             worth = 3 if shape.count <= _RARE else 4
-            said.append((shape.at, _piece(_counted(shape), worth, stream, kind.level)))
+            said.append(
+                (shape.at, _piece(_counted(shape, partial=self.partial), worth, stream, kind.level))
+            )
 
     def _routine(
         self, kinds: list[tuple[Shape, _Kind]], stream: int, said: list[tuple[int, Piece]]
@@ -327,9 +362,46 @@ class Log(Shapes):
             key = vague(shape.first)
             shown[key] = shown.get(key, 0) + 1
             if id(shape) in chosen:
-                said.append((shape.at, _piece(_counted(shape), worth, stream)))
+                said.append(
+                    (shape.at, _piece(_counted(shape, partial=self.partial), worth, stream))
+                )
             elif shown[key] <= 2:
-                said.append((shape.at, _piece(_counted(shape), 6, stream)))
+                said.append((shape.at, _piece(_counted(shape, partial=self.partial), 6, stream)))
+
+
+def _more(kinds: list[tuple[Shape, _Kind]], stream: int) -> Piece:
+    lines = sum(shape.count for shape, _ in kinds)
+    text = b"(%d lines of %d further kinds of error)" % (lines, len(kinds))
+    return Piece(text, 2, stream, 0)
+
+
+def _scanner() -> "_Scanner":
+    """What finds trouble in a whole block: RE2, which hostile text does not slow down."""
+    global _SCANNER  # noqa: PLW0603 - compiled once a process, only where it is needed
+    if _SCANNER is None:
+        try:
+            import re2
+
+            options = re2.Options()
+            options.encoding = re2.Options.Encoding.LATIN1
+            _SCANNER = re2.compile(b"(?i)" + _TROUBLE, options)
+        except ImportError:
+            _SCANNER = _ERROR
+    return _SCANNER
+
+
+def _troubled(text: bytes, start: int) -> "Iterator[tuple[int, bytes]]":
+    """Lines from `start` on that speak of trouble, with where they begin."""
+    done = start
+    for found in _scanner().finditer(text, start):
+        if found.start() < done:
+            continue
+        begin = text.rfind(b"\n", 0, found.start()) + 1
+        end = text.find(b"\n", found.end())
+        done = len(text) if end < 0 else end
+        line = text[begin:done]
+        if not _NO_ERROR.search(line):
+            yield begin, line
 
 
 def _indented(shape: Shape) -> bool:
@@ -358,13 +430,14 @@ def _named_log(word: str) -> bool:
     return "log" in parts[-3:] or "/log/" in word or "/logs/" in word or parts[0] == "syslog"
 
 
-def _counted(shape: Shape) -> bytes:
+def _counted(shape: Shape, *, partial: bool) -> bytes:
     line = shape.first.rstrip()
     if len(line) > _LINE_SHOWN:
         line = line[: _LINE_SHOWN * 2 // 3] + b" [...] " + line[-_LINE_SHOWN // 3 :]
     if shape.count < 2:
         return line
-    text = b"%b (and %d more like this" % (line, shape.count - 1)
+    least = b"at least " if partial else b""
+    text = b"%b (and %b%d more like this" % (line, least, shape.count - 1)
     found = _TIME.search(shape.last) if shape.last_at > shape.at else None
     return text + (b", last %b)" % found[0][-8:] if found else b")")
 

@@ -12,6 +12,8 @@ from yarp.reduce.families.lines import split
 
 # Shapes told apart; lines of any further shape are only looked at for words of trouble.
 SHAPES_KEPT = 4096
+# In a flood of ever new shapes one block in so many is counted, to see whether it has ended.
+_LOOK_AGAIN = 16
 _DIGITS = b"0123456789"
 _HEXADECIMAL = b"0123456789abcdefABCDEF-"
 _FEW = 16
@@ -49,10 +51,21 @@ class Shapes:
         self.lines = 0
         # Lines of shapes beyond those kept.
         self.others = 0
+        # Blocks left until one is counted again; 0 where every one is.
+        self._flooded = 0
+        self.partial = False
         self._out = _DIGITS
 
     def feed(self, block: bytes) -> None:
         """Take whole lines."""
+        if self._flooded > 1:
+            self._flooded -= 1
+            self.flood(block)
+            count = block.count(b"\n")
+            self.others += count
+            self.lines += count
+            return
+        self._flooded = 0
         keys = split(block.translate(None, self._out))
         counts = Counter(keys)
         unknown = [key for key in counts if key not in self.known]
@@ -73,6 +86,9 @@ class Shapes:
                 strange = [at for at, key in enumerate(keys) if key in out]
                 self.others += len(strange)
                 self.strangers(lines, strange)
+                if len(strange) * 2 > len(keys):
+                    self._flooded = _LOOK_AGAIN
+                    self.partial = True
         watched = []
         for key, count in counts.items():
             shape = self.known.get(key)
@@ -122,6 +138,9 @@ class Shapes:
 
     def strangers(self, lines: list[bytes], places: list[int]) -> None:
         """Lines at these places whose shapes are beyond those kept."""
+
+    def flood(self, block: bytes) -> None:
+        """Lines in a flood of ever new shapes, which nobody counts one by one."""
 
     def settled(self) -> list[Shape]:
         """All shapes by first line, those merged that differ in numbers or identifiers only."""

@@ -39,6 +39,8 @@ class Sizes:
         rows = self._rows
         names = [name for _, _, name in rows if name != b"total"]
         header = b"%d lines" % self._count
+        if self._count > len(rows) + len(self._others):
+            header += b", the first %d of them below" % len(rows)
         common = _directory(names)
         if len(common) > _LONG:
             header += b"; paths below " + common

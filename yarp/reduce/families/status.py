@@ -138,6 +138,7 @@ class Lines(_Reader):
         self._troubles = 0
 
     def feed(self, stream: int, block: bytes) -> None:
+        """Take whole lines of a stream."""
         self._windows[stream].feed(block)
 
     def _window(self, stream: int, window: bytes) -> None:

@@ -20,7 +20,7 @@ _OBJECTS = (
 _NAMED = re.compile(
     rb"(?P<conflict>CONFLICT \([^)]*\): [^:]*? in )(?P<file>\S.*)$"
     rb"| (?P<sign>[*+ -]) (?P<kind>\[[^]]+\]) +(?P<ref>\S+) +-> (?:\S+/)?(?P=ref)$"
-    rb"|(?P<tab>\t)(?P<path>\S.*)$| (?P<stat>\S.*?) +\| +(?:[0-9]+ [+-]*|Bin .*)$"
+    rb"|(?P<tab>\t)(?P<path>\S.*)$| (?P<stat>[^ |][^|]*[^ |]|[^ |]) +\| +(?:[0-9]+ [+-]*|Bin .*)$"
 )
 _NAMES_KEPT = 20_000
 # Fewer than this many are shown as git put them.
@@ -85,7 +85,7 @@ class _Git(Lines):
             # What stands below a line is said below it, without the line once more.
             above = pieces[-1].text if pieces else b""
             if above != key[1]:
-                text = b"%b (%d)" % (key[1], self._counts[key])
+                text = b"%b (%b%d)" % (key[1], b"at least " * self._partial, self._counts[key])
                 pieces.append(Piece(text, worth - 1, piece.stream, 0))
             for line in factor(self._names[key]):
                 term = (line.term.decode("utf-8", "replace"),)
@@ -130,7 +130,8 @@ class _Apt(Lines):
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         pieces = super().pieces(failed=failed) or []
         if self._count:
-            text = b"%d packages set up: %b" % (self._count, b", ".join(self._set_up))
+            least = b"at least " * self._partial
+            text = b"%b%d packages set up: %b" % (least, self._count, b", ".join(self._set_up))
             pieces.append(Piece(text, 3, 0, self._count, ("Setting up",)))
         return pieces
 
@@ -213,7 +214,9 @@ class _Ansible(Lines):
                 piece.worth = 0
         if self._counts:
             parts = [b"%b %d" % item for item in self._counts.items()]
-            pieces.insert(0, Piece(b"results: " + b", ".join(parts), 3, 0, 0))
+            pieces.insert(
+                0, Piece(b"results: " + b"at least " * self._partial + b", ".join(parts), 3, 0, 0)
+            )
         return pieces
 
 
