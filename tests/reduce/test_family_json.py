@@ -119,3 +119,12 @@ def test_json_shown_by_cat_is_read_as_json_and_a_bracketed_log_as_a_log():
 def test_how_the_bytes_arrive_does_not_show(chunk_bytes):
     data = json.dumps(orders(90, error="é 変"), ensure_ascii=False, indent=2)
     assert summarise(data, chunk_bytes=chunk_bytes) == summarise(data)
+
+
+def test_a_line_of_many_megabytes_tells_its_length_and_the_trouble_at_its_end():
+    pad = "x" * 90
+    items = ",".join(f'{{"id": {n}, "text": "{pad}"}}' for n in range(30_000))
+    data = '{"items": [' + items + '], "error": "lost row QX-7"}'
+    text = summarise(data)
+    assert text.startswith(f"JSON, {len(data)} bytes: object of 1 key; what follows")
+    assert "lost row QX-7" in text

@@ -49,6 +49,9 @@ _PROGRESS = re.compile(
 )
 
 
+_LONG_LINE = re.compile(rb" \[\.\.\. ([0-9]{1,15})-byte line \.\.\.\] ")
+
+
 class _Number(str):
     """A number in the document's own digits."""
 
@@ -157,26 +160,38 @@ class _Document:
 
     def _search(self, block: bytes) -> None:
         small = block.lower()
+        seen: set[int] = set()
         for needle in _NEEDLES:
             at = small.find(needle)
             while at >= 0 and len(self._found) < _TROUBLES:
                 start = max(small.rfind(b"\n", 0, at) + 1, at - 120)
                 end = small.find(b"\n", at)
-                self._found.append(block[start : min(at + 200, end if end >= 0 else at + 200)])
+                # Several words of trouble stand near one another.
+                near = {at // 256 - 1, at // 256, at // 256 + 1}
+                if not near & seen:
+                    seen.add(at // 256)
+                    last = min(at + 200, end if end >= 0 else at + 200)
+                    self._found.append(block[start:last])
                 at = small.find(needle, at + 400)
 
     def pieces(self) -> list[Piece] | None:
         if self._bytes < _EXACT_BYTES:
             return None
         text = b"".join(self._head)
-        whole = self._bytes == len(text)
-        read = _parsed(text) if whole else None
+        # A line too long for the engine has a note where its middle was.
+        note = _LONG_LINE.search(text)
+        start = text[: note.start()] if note else text
+        read = _parsed(text) if self._bytes == len(text) and not note else None
         cut = b""
         if read is None:
-            start = _beginning(text)
+            start = _beginning(start)
             read = _parsed(start) if start else None
             if read is None:
                 return None
+            self._search(text[note.end() if note else len(start) :])
+            self._tail = self._tail or text[-_TAIL_BYTES:]
+            if note:
+                self._bytes = max(self._bytes, int(note[1]))
             cut = b"; what follows describes its first %d bytes" % len(start)
         value, doubled = read
         writer = _Writer(lines=self._newlines > 2)
@@ -190,7 +205,7 @@ class _Document:
         writer.value("", value, 0)
         writer.troubles(value)
         writer.pieces += [Piece(found.strip(), 2, 0, 0, ("error",)) for found in self._found]
-        if not whole and self._tail:
+        if self._tail:
             writer.pieces.append(Piece(b"... " + self._tail[-200:].strip(), 4, 0, 0))
         return [header, *writer.pieces]
 
