@@ -46,8 +46,13 @@ def test_totals_by_level_are_those_of_the_whole_stream():
 def test_no_error_is_claimed_where_a_line_counts_none():
     data = b"".join(b"step %d done, 0 errors, failed: 0 failed\n" % n for n in range(200))
     text = summarise(data + b"end\n", "cat", "steps.txt")
-    assert "error 1" not in text
-    assert "200" in text or "199" in text
+    assert text.startswith("201 lines\n")
+    assert "199 more like this" in text
+
+
+def test_a_small_text_is_shown_as_it_is_and_a_small_log_is_not():
+    assert summarise(log(40), "cat", "readings.txt") is None
+    assert summarise(log(40), "cat", "readings.log") is not None
 
 
 def test_a_repeated_error_is_said_once_with_its_count_and_last_time():

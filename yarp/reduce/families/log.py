@@ -73,6 +73,8 @@ _LAST_BYTES = 4096
 _KINDS = (60, 20)
 _LINE_SHOWN = 400
 _LINE_KEPT = 2048
+# A small file that is no log was asked for as it is.
+_EXACT_BYTES = 4096
 # Of a kind with this many lines at most, a text's kind counts as rare.
 _RARE = 2
 # Files of code: exact up to the global cap, since a reader of code wants code.
@@ -114,6 +116,7 @@ class Family(base.Family):
         self._log = not files or any(_named_log(word) for word in argv[1:])
         self._streams = (Log(), Log())
         self._json: base.Family | None = None
+        self._bytes = 0
 
     def feed(self, stream: int, block: bytes) -> None:
         """See `base.Family`."""
@@ -124,6 +127,7 @@ class Family(base.Family):
         if self._json is not None:
             self._json.feed(stream, block)
             return
+        self._bytes += len(block)
         if self._files and b"\0" in block:
             self._exact = True  # no text
         if not self._exact:
@@ -133,7 +137,7 @@ class Family(base.Family):
         """See `base.Family`."""
         if self._json is not None:
             return self._json.finish(status)
-        if self._exact:
+        if self._exact or (not self._log and self._bytes < _EXACT_BYTES):
             return None
         pieces: list[Piece] = []
         for number, log in enumerate(self._streams):
