@@ -1,5 +1,7 @@
 """Names and first causes survive wherever they stand in a run of any length."""
 
+import re
+
 import pytest
 
 from yarp.reduce.engine import Recovery, Reduction
@@ -163,3 +165,73 @@ def test_a_log_that_speaks_of_errors_costs_no_failing_cargo_test(count, merged):
     assert "FAILED late::BAD" in told
     assert "test result: FAILED. 0 passed; 1 failed" in told
     assert "panicked at src/lib.rs:9:5" in told
+
+
+MANY = 2_400
+REPORTS = {
+    "pytest": (
+        b"=" * 28 + b" short test summary info " + b"=" * 28 + b"\n",
+        b"FAILED t.py::test_%d - assert 0\n",
+        b"=" * 25 + b" 2400 failed in 9.00s " + b"=" * 25 + b"\n",
+    ),
+    "pytest -rN": (
+        b"=" * 34 + b" FAILURES " + b"=" * 34 + b"\n",
+        b"_____ test_%d _____\n\n>       assert 0\nE       assert 0\n\nt.py:3: AssertionError\n",
+        b"=" * 25 + b" 2400 failed in 9.00s " + b"=" * 25 + b"\n",
+    ),
+    "pytest -v -rN": (
+        b"=" * 26 + b" test session starts " + b"=" * 26 + b"\n",
+        b"t.py::test_%d FAILED [ 10%%]\n",
+        b"Fatal Python error: Aborted\n",
+    ),
+    "cargo test": (
+        b"running 2400 tests\n",
+        b"test test_%d ... FAILED\n",
+        b"\ntest result: FAILED. 0 passed; 2400 failed\n",
+    ),
+    "cargo nextest run": (
+        b" Nextest run ID 1 with nextest profile: default\n",
+        b"        FAIL [   0.004s] m::test test_%d\n",
+        b"     Summary [   1.0s] 2400 tests run: 0 passed, 2400 failed\n",
+    ),
+    "go test": (
+        b"",
+        b"--- FAIL: Test_test_%d (0.00s)\n    a_test.go:3: no\n",
+        b"FAIL\nFAIL\tm\t1s\n",
+    ),
+    "jest": (
+        b"FAIL src/a.test.js\n",
+        "  \u25cf group \u203a test_%d\n\n    Error: no\n\n".encode(),
+        b"Tests:       2400 failed, 2400 total\n",
+    ),
+    "vitest": (
+        b" RUN  v3.0.0 /src\n\n\xe2\x8e\xaf\xe2\x8e\xaf Failed Tests 2400 \xe2\x8e\xaf\xe2\x8e\xaf\n\n",
+        b" FAIL  src/a.test.ts > group > test_%d\nError: no\n\n",
+        b" Test Files  1 failed (1)\n      Tests  2400 failed (2400)\n",
+    ),
+    "python -m unittest": (
+        b"",
+        b"=" * 70
+        + b"\nFAIL: test_%d (t.T)\n"
+        + b"-" * 70
+        + b"\nTraceback (most recent call last):\n"
+        b"AssertionError: no\n\n",
+        b"-" * 70 + b"\nRan 2400 tests in 1s\n\nFAILED (failures=2400)\n",
+    ),
+    "npm test": (
+        b"TAP version 13\n",
+        b"not ok %d - test_%d\n  ---\n  error: no\n  ...\n",
+        b"1..2400\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", sorted(REPORTS))
+def test_the_markers_search_finds_every_failing_name_that_is_not_shown(command):
+    start, one, end = REPORTS[command]
+    source = start + b"".join(one % ((n,) * one.count(b"%d")) for n in range(MANY)) + end
+    told = shown(command, source)
+    words = re.search(r"search: yarp search yr_ref '([^']+)'", told)
+    assert words, told
+    found = "\n".join(line for line in source.decode().splitlines() if re.search(words[1], line))
+    assert not [n for n in range(MANY) if not re.search(rf"test_{n}\b", found)]

@@ -72,7 +72,9 @@ class Family(base.Family):
         failed = status.success is False or report.failed
         if not failed and not report.outcomes:
             return None
-        said = bool(report.failures) or any(worth <= CAUSE for worth, *_ in report.notes)
+        said = bool(report.failures or report.marks) or any(
+            worth <= CAUSE for worth, *_ in report.notes
+        )
         if failed and not said and not self._excuses():
             return None
         if status.success is False and not report.failed:

@@ -43,6 +43,7 @@ class Cargo(Runner):
     noise = _NOISE
     late = Wake(
         b"test result: ", b"---- ", b"failures:", b"thread '", b"        FAIL", b"     Summary",
+        b"     TIMEOUT", b"     SIGNAL", b"     ABORT",
         *_OWN,
         inside=(b" ... FAILED", b" --- FAILED"),
     )  # fmt: skip
@@ -243,6 +244,11 @@ _PROGRESS = (
 )  # fmt: skip
 
 
+def _is_place(line: bytes) -> bool:
+    """Whether the compiler says there where it stopped."""
+    return line.lstrip(b" ").startswith(b"--> ")
+
+
 def panic_grades(lines: list[bytes]) -> list[int]:
     """The panic with its message first, own frames of the backtrace later, the rest last."""
     out = [CAPTURED] * len(lines)
@@ -272,6 +278,8 @@ def panic_grades(lines: list[bytes]) -> list[int]:
             out[at] = DEPTH
         elif line.startswith((b"Error: ", b"note: test did not panic")):
             out[at] = CAUSE
+        elif line.startswith(b"error") and lines[at + 1 : at + 2] and _is_place(lines[at + 1]):
+            out[at] = out[at + 1] = CAUSE  # a documentation test that did not compile
         elif looks_wrong(line):
             out[at] = MORE
     if CAUSE not in out:

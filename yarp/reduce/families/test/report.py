@@ -99,6 +99,7 @@ class Report:
         self.notes: list[tuple[int, int, bytes, str]] = []
         self.marks: list[tuple[int, Failure]] = []
         self.more = 0
+        self.unmarked = 0
         self.sentence = b""
         self.failed = False  # the tool itself says that something went wrong
         self.recognised = False
@@ -123,6 +124,8 @@ class Report:
         """Keep a name from the progress; told only when no failure has more to say."""
         if len(self.marks) < FAILURES_KEPT:
             self.marks.append((stream, Failure(title, name)))
+        else:
+            self.unmarked += 1
 
     def note(self, worth: int, stream: int, line: bytes, term: str = "") -> None:
         """Keep a line that is neither outcome nor failure."""
@@ -170,10 +173,12 @@ def pieces(report: Report, budget_bytes: int) -> list[Piece]:
         out.insert(0, Piece(report.sentence, 0, lines=0))
     spent = sum(len(piece.text) + 1 for piece in out)
     out += _failures(report, max(0, budget_bytes - 200 - spent))
-    if report.more:
-        words = [failure.word or _first_word(failure) for _, failure in report.failures]
+    failures = report.failures or report.marks
+    more = report.more if report.failures else report.unmarked
+    if more:
+        words = [failure.word or _first_word(failure) for _, failure in failures]
         often = (max(set(words), key=words.count),) if words else ()
-        text = b"(%d more failures were seen)" % report.more
+        text = b"(%d more failures were seen)" % more
         out.append(Piece(text, 1, lines=0, terms=often))
     seen: set[bytes] = set()
     for worth, stream, line, term in report.notes:
