@@ -190,3 +190,10 @@ def test_the_reference_equals_the_code():
         for name, key in config.KEYS.items()
     ]
     assert rows == expected
+
+
+def test_a_pipe_in_place_of_the_file_is_refused_without_waiting(tmp_path):
+    path = tmp_path / "config.toml"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="no regular file"):
+        config.load_config(str(path))

@@ -1,5 +1,6 @@
 """The command `yarp`: hot commands go straight to their module, all others to the command line."""
 
+import _signal
 import os
 import sys
 
@@ -16,6 +17,9 @@ _LEAN = {
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv` (program name first) and return its exit status."""
+    if argv[1:2] == ["run"] and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        # An interrupt this early ends us as it would end the command.
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     # `run` sees to that itself: its command gets the descriptors as they are.
     if argv[1:2] != ["run"] and None in (sys.stdin, sys.stdout, sys.stderr):
         closed = sys.stdout is None

@@ -412,7 +412,7 @@ def _compile_in_child(condemned: dict[str, str], *, quiet: bool) -> _Made | None
     if quiet:
         actions.append((os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0))
     try:
-        child = os.posix_spawn(sys.executable, arguments, os.environ, file_actions=actions)
+        child = os.posix_spawn(sys.executable, arguments, paths.environment(), file_actions=actions)
     except OSError:
         os.close(reader)
         return None

@@ -9,6 +9,7 @@ merging, no `~` and no environment expansion; relative paths start at the file's
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from typing import Any
 
@@ -318,6 +319,11 @@ class ConfigRefused(ConfigError):
         self.problems = tuple(problems)
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting for the other end of a pipe that stands there."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def load_config(path: str | None = None) -> Config:
     """The configuration at `path`, by default where `yarp config path` says.
 
@@ -326,7 +332,9 @@ def load_config(path: str | None = None) -> Config:
     """
     path = path or paths.config_file()
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigRefused(path, ["is no regular file. Move it away"])
             text = file.read()
     except FileNotFoundError:
         return Config()

@@ -4,10 +4,23 @@ Paths are ``str``: this module lies on the hot lane, where ``pathlib`` alone wou
 the cost of a command. XDG variables and HOME count only when absolute.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 
 from yarp.errors import ConfigError, PermissionsTooOpen, StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def environment() -> Mapping[str, str]:
+    """The environment to start a program with: ours, less a nameless variable."""
+    if "" not in os.environ:
+        return os.environ
+    return {name: value for name, value in os.environ.items() if name}
 
 
 def _base(variable: str, *below_home: str) -> str:

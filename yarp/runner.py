@@ -46,8 +46,6 @@ def main(argv: list[str]) -> int:
     Otherwise the process ends here with the command's status: what an interpreter does on its
     way out costs a third of a short run, and every byte is written and committed already.
     """
-    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     # Where a caller ignores it, the status of a child is thrown away.
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     try:

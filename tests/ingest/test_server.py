@@ -532,3 +532,30 @@ def test_closed_standard_descriptors_harm_nothing(environment, descriptors, stat
     assert done.returncode == status
     assert done.stdout == b""
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("depth", [200, 254, 1000, 1100, 5000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_deep_nesting_is_archived_and_never_ends_the_session(
+    peer, archive_path, depth, opening, closing
+):
+    value = opening * depth + '"]}"' + closing * depth
+    frame = json.dumps(
+        peer.frame(
+            "begin_call",
+            call={
+                "sourceCallId": "c1",
+                "toolName": "t",
+                "startedAtMs": 5,
+                "requiresStreams": False,
+            },
+            inputBefore="HERE",
+            inputAfter="HERE",
+            capturedAtMs=6,
+        )
+    ).replace('"HERE"', value)
+    answer = peer.raw(frame.encode())
+    assert answer["ok"], answer
+    archived = stored(archive_path, answer["archiveRef"], "input", "before")
+    assert archived == value.encode() or json.loads(archived) == {"yarpRawJson": value}
+    assert peer.ok("hello")

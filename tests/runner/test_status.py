@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -132,3 +133,10 @@ def test_an_empty_name_is_a_program_that_is_not_there(yarp):
     done = yarp.run("--", "")
     assert (done.returncode, done.stdout) == (127, b"")
     assert done.stderr == b"yarp: '': not found\n"
+
+
+def test_a_variable_without_a_name_keeps_no_command_from_running(yarp):
+    words = ["env", "=x", *yarp.command("--", "sh", "-c", "echo $KEPT")]
+    environment = {**yarp.env, "KEPT": "kept"}
+    done = subprocess.run(words, env=environment, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"kept\n", b"")

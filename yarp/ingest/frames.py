@@ -266,7 +266,11 @@ def _members(frame: bytes | bytearray) -> dict[str, object]:
     if not isinstance(parsed, dict):
         raise FrameError("a frame holds one JSON object")
     # Unchanged by a round trip: no duplicate key, no number or escape that parsing altered.
-    if orjson.dumps(parsed) != frame:
+    try:
+        unchanged = orjson.dumps(parsed) == frame
+    except TypeError:  # nested deeper than orjson writes
+        unchanged = False
+    if not unchanged:
         return _members_with_text(frame)
     for name in _HOST_JSON:
         if name in parsed:
@@ -297,7 +301,12 @@ def _members_with_text(frame: bytes | bytearray) -> dict[str, object]:
             if text[position] != ":":
                 raise FrameError("a frame is not JSON")
             start = _skip(text, position + 1)
-            value, position = decode(text, start)
+            try:
+                value, position = decode(text, start)
+            except RecursionError:  # a host's own value, nested deeper than Python reads
+                if key not in _HOST_JSON:
+                    raise
+                value, position = None, _end_of_value(text, start)
             members[key] = Json(value, text[start:position]) if key in _HOST_JSON else value
             position = _skip(text, position)
             if text[position] == ",":
@@ -311,6 +320,18 @@ def _members_with_text(frame: bytes | bytearray) -> dict[str, object]:
     except (JSONDecodeError, IndexError, RecursionError, ValueError) as error:
         raise FrameError("a frame is not JSON") from error
     return members
+
+
+def _end_of_value(text: str, start: int) -> int:
+    """Where the object or array that starts at `start` ends, by its brackets alone."""
+    import re
+
+    depth = 0
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', text[start:]):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth == 0:
+            return start + found.end()
+    raise FrameError("a frame is not JSON")
 
 
 def _skip(text: str, position: int) -> int:

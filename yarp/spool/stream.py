@@ -123,7 +123,7 @@ class Child:
             self.pid = os.posix_spawnp(
                 argv[0],
                 list(argv),
-                os.environ,
+                environment(),
                 file_actions=actions,
                 setsigmask=self._mask,
                 setsigdef=_RESET,

@@ -19,7 +19,7 @@ _LONG = re.compile(
     rb"^(?:\s*\d+\s+){0,2}([-bcdlpsDC])[-rwxsStTlL]{9}[.+@]?\s+\d+\s+\S+\s+(?:\S+\s+)?"
     rb"(\d[\d.,]*[KMGTPE]?|\d+,\s*\d+)\s+"
     rb"(?:\d{4}-\d\d-\d\d(?:[ T][\d:.]+(?: [+-]\d{4})?)?|\S+\s+\d{1,2}\s+(?:\d\d:\d\d|\d{4})"
-    rb"|\d{1,2}\s+\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
+    rb"|\d{1,2}\.?\s+\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
 )
 _BRANCH = re.compile(r"^((?:[│|][ \xa0]{3}| {4})*)(?:[├└]── |\|-- |`-- )(?:\[[^\]]*\]  )?(.*)$")
 # What tools make and fetch: named last, since people rarely look for it.
@@ -27,6 +27,8 @@ _MADE = re.compile(
     rb"(?:^|/)(?:\.git|\.hg|\.svn|node_modules|__pycache__|\.venv|venv|site-packages|\.tox"
     rb"|\.mypy_cache|\.ruff_cache|\.pytest_cache|target/debug|target/release|\.next|\.cache)/"
 )
+# `total 12`, in any language.
+_TOTAL = re.compile(rb"^\S+ \d[\d.,]*[KMGTPE]?$")
 _TREE_TOTAL = re.compile(rb"^\d+ director(?:y|ies)(?:, \d+ files?)?(?:\b.*)?$")
 
 
@@ -192,14 +194,18 @@ class _Ls(_Names):
     def read(self, lines: list[bytes]) -> None:
         directory = b""
         before = b""
-        for line in lines:
+        for at, line in enumerate(lines):
             if not line:
                 self.silent += 1
             elif line.endswith(b":") and not before and _heading(line):
                 directory = line[:-1].rstrip(b"/") + b"/"
                 self.silent += 1
                 self.directories.add(line[:-1].rstrip(b"/"))
-            elif line.startswith(b"total ") and (not before or before.endswith(b":")):
+            elif (
+                (not before or before.endswith(b":"))
+                and _TOTAL.match(line)
+                and (line.startswith(b"total ") or _LONG.match(b"".join(lines[at + 1 : at + 2])))
+            ):
                 self.silent += 1
             else:
                 self._entry(directory, line)

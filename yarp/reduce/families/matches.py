@@ -112,7 +112,7 @@ class Shape:
             return window.count(b"\n") + (not window.endswith(b"\n"))
         import re
 
-        return len(re.findall(rb"\n[^:\n]+:[0-9]+:", b"\n" + window))
+        return len(re.findall(rb"\n(?:(?!-[0-9]+-)[^:\n])+:[0-9]+:", b"\n" + window))
 
     def is_context(self, rest: bytes) -> bool:
         """Whether what follows `path-` is a line of context."""

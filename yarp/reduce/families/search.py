@@ -50,6 +50,7 @@ class Family(base.Family):
         self.pending: list[bytes] = []
         self.heading: _File | None = None
         self.matches = 0
+        self.uncertain = False
         self.kept = 0
         self.switches = 0
         self.lanes = (Windows(self._read), Windows(self._complain))
@@ -94,6 +95,8 @@ class Family(base.Family):
         elif self.switches < SWITCHES:
             self._named(split(window))
         else:
+            # A line of context can look like a match.
+            self.uncertain |= shape.asked_context
             self.matches += shape.count_named(window)
 
     def _named(self, lines: list[bytes]) -> None:
@@ -229,6 +232,8 @@ class Family(base.Family):
     def _found(self, budget_bytes: int) -> list[Piece]:
         files = [file for file in self.files.values() if file.count]
         total = b"%d match%s" % (self.matches, b"" if self.matches == 1 else b"es")
+        if self.uncertain:
+            total = b"about " + total
         if self.switches >= SWITCHES:
             total += b" in at least %d files" % len(files)
         elif b"" not in self.files:

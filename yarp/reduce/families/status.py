@@ -519,6 +519,8 @@ class _GitLog(_Reader):
             if self._count > len(self._commits):
                 lines = self._final.rstrip(b"\n").count(b"\n") + 1
                 self._last = (_one_line(self._final), lines)
+        if not self._count:
+            return None
         header = b"%d commits" % self._count
         self._authors.pop(b"", None)
         if self._authors:
