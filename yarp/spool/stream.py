@@ -15,6 +15,8 @@ import os
 import select
 import time
 
+from yarp.paths import environment
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
