@@ -24,7 +24,7 @@ def compiled(cut=None, agent="acme"):
     import marshal
 
     rules = marshal.dumps(compile_rules([builtin_pack()]))
-    return cache.Compiled(Settings().dump(), {agent: host}, {}, {}, (), (), (), rules)
+    return cache.Compiled(Settings().dump(), {agent: host}, {}, {}, (), (), (), {}, rules)
 
 
 class Calls:
