@@ -7,7 +7,6 @@ what is described instead is missing, and the marker says so. Other text is read
 
 import re
 from collections import Counter
-from json import JSONDecoder, JSONEncoder
 
 from yarp.reduce.blocks import both_ends
 from yarp.reduce.families import base
@@ -372,6 +371,9 @@ def _parsed(text: bytes) -> "tuple[Any, bool] | None":
         doubled = doubled or len(value) < len(pairs)
         return value
 
+    # Only a document that is described pays for the parser (hot lane).
+    from json import JSONDecoder
+
     decoder = JSONDecoder(
         object_pairs_hook=members, parse_int=_Number, parse_float=_Number, parse_constant=_Number
     )
@@ -481,7 +483,10 @@ def _line_count(value: "Any") -> int:
     return count
 
 
-_text = JSONEncoder(ensure_ascii=False).encode
+def _text(value: "Any") -> str:
+    from json import dumps
+
+    return dumps(value, ensure_ascii=False)
 
 
 def _compact(value: "Any", room: int) -> str:
