@@ -58,9 +58,7 @@ def test_a_module_of_the_hot_lane_loads_nothing_heavy(module):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_loads_patterns_at_most(family):
-    # Only JSON is read with the parser of JSON.
-    allowed = OF_RE | {"json"} if family == "json_" else OF_RE
-    assert loaded_by(f"import yarp.reduce.families.{family}") & HEAVY <= allowed
+    assert loaded_by(f"import yarp.reduce.families.{family}") & HEAVY <= OF_RE
 
 
 def test_reading_the_cache_loads_nothing_heavy(yarp_home):
