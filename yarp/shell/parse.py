@@ -26,6 +26,9 @@ MAX_DEPTH = 64
 # The grammar's scanner takes quadratic time on some texts that no agent writes.
 _DEADLINE_S = 0.5
 _STEPS = 20_000
+# Its error recovery does not always ask whether it may go on; so many of these need none.
+_MAX_MARKS = 8_192
+_MARKS = b"|&;<>(){}[]$`\"'"
 
 _OPERATORS = frozenset(("&&", "||", "|", "|&", ";", "&", "!", "\n"))
 _JOINS = frozenset(("list", "pipeline", "negated_command"))
@@ -162,6 +165,8 @@ def parse(text: str) -> list[Chain] | None:
     except UnicodeEncodeError:
         return None
     if len(source) > MAX_BYTES or not source.strip():
+        return None
+    if len(source) - len(source.translate(None, _MARKS)) > _MAX_MARKS:
         return None
     root = _tree(source)
     if root is None or root.has_error or root.descendant_count > MAX_NODES or _too_deep(root):
