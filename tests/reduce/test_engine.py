@@ -141,15 +141,16 @@ def test_the_marker_counts_what_is_missing_and_how_to_find_it():
                 Piece(b"FAILED test_%d" % n, 3, terms=(f"test_{n}", "FAILED")) for n in range(3000)
             ]
 
-    summary = reduce(b"FAILED test\n" * 3000, Failures, status=1)
+    data = b"".join(b"FAILED test_%d\nas said\nabove\n" % n for n in range(3000))
+    summary = reduce(data, Failures, status=1)
     lines = summary.stdout.splitlines()
     shown = len([line for line in lines if line.startswith(b"FAILED")])
     assert lines[0] == b"3000 failed"
     assert (
         lines[-1]
         == (
-            f"[yarp: {3000 - shown} lines omitted; ref={REF}; stdout complete; "
-            f"search: yarp search {REF} 'FAILED' -m 1900 -C 0]"
+            f"[yarp: {9000 - shown} lines omitted; ref={REF}; stdout complete; "
+            f"search: yarp search {REF} 'FAILED' -m1900 -C0]"
         ).encode()
     )
     assert 4000 < len(summary.stdout) <= 4096
@@ -166,7 +167,8 @@ def test_a_search_pattern_matches_its_words_literally():
         def finish(self, status):
             return [Piece(b"a" * 3000, 9, terms=("--test_g[3].x",)), Piece(b"ok", 0)]
 
-    assert rb"'\--test_g\[3\]\.x'" in reduce(b"line\n" * 4000, One).stdout
+    data = b"line\n" * 4000 + b"see --test_g[3].x here\n"
+    assert rb"'\--test_g\[3\]\.x'" in reduce(data, One).stdout
 
 
 def test_a_piece_that_must_stay_is_cut_at_lines_not_dropped():

@@ -7,7 +7,7 @@ lines mean is a family's business. Source: spec Reduction; seed 000, Write lifec
 
 import sys
 
-from yarp.reduce import marker
+from yarp.reduce import marker, way
 from yarp.reduce.blocks import Stream, both_ends, boundary
 from yarp.reduce.families.base import Family, Piece, Status
 from yarp.reduce.marker import Recovery
@@ -30,6 +30,8 @@ _LINE_BYTES = 2048
 # A piece that must stay is cut rather than dropped when this much room is left.
 _PIECE_ROOM = 160
 _KEEP_WORTH = 3
+# Room for "(+N more)" behind the names of one place.
+_MORE_BYTES = 15
 _MODULES = {"list": "listing", "json": "json_"}
 # Control characters that a terminal would act on; tabs and newlines stay.
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
@@ -85,6 +87,8 @@ class Reduction:
         self._shape = shape
         self._families: list[Family] | None = None
         self._reason = "declined"
+        self._held = way.Held()
+        self._ceiling = (settings.recovery_cap_bytes, settings.recovery_cap_lines)
         self._streams = (Stream(options["max_line_bytes"]), Stream(options["max_line_bytes"]))
 
     def feed(self, stream: int, chunk: bytes | memoryview) -> None:
@@ -119,6 +123,7 @@ class Reduction:
         return _exact(self._reason)
 
     def _pass_on(self, stream: int, block: bytes) -> None:
+        self._held.add(stream, block)
         families = self._families
         if families is None:
             families = self._families = self._load()
@@ -151,7 +156,7 @@ class Reduction:
     def _show(self, pieces: list[Piece], budget: int, total: int, recovery: Recovery) -> Summary:
         for piece in pieces:
             piece.text = clean(piece.text)
-        layout = _Layout(pieces, self._streams, recovery)
+        layout = _Layout(pieces, self._streams, recovery, self._held, self._ceiling)
         # The marker's length depends on what is dropped: try a generous guess, then the truth.
         best = layout.fill(budget, layout.reserve())
         if best is None:
@@ -228,11 +233,18 @@ class _Shown:
 class _Layout:
     """Chooses the pieces that fit and writes the one marker for those that do not."""
 
-    __slots__ = ("_order", "_pieces", "_recovery", "_streams")
+    __slots__ = ("_ceiling", "_held", "_order", "_pieces", "_recovery", "_streams")
 
     def __init__(
-        self, pieces: list[Piece], streams: tuple[Stream, Stream], recovery: Recovery
+        self,
+        pieces: list[Piece],
+        streams: tuple[Stream, Stream],
+        recovery: Recovery,
+        held: way.Held,
+        ceiling: tuple[int, int],
     ) -> None:
+        self._held = held
+        self._ceiling = ceiling
         self._pieces = pieces
         self._streams = streams
         self._recovery = recovery
@@ -260,7 +272,7 @@ class _Layout:
         for index in self._order:
             piece = self._pieces[index]
             text, lines = piece.text, piece.lines
-            if len(text) >= room:
+            if len(text) + (_MORE_BYTES if len(piece.holds) == 1 else 0) >= room:
                 dropped.append(piece)
                 # Something is always shown, were it a part of one line.
                 if room < _PIECE_ROOM or (piece.worth > _KEEP_WORTH and kept):
@@ -268,7 +280,8 @@ class _Layout:
                 text = shortened(text, room - 1)
                 lines = max(0, lines - (piece.text.count(b"\n") - text.count(b"\n") + 1))
             kept[index] = (text, lines)
-            room -= len(text) + 1
+            room -= len(text) + 1 + (_MORE_BYTES if len(piece.holds) == 1 else 0)
+        self._say_more(kept)
         texts: tuple[list[bytes], list[bytes]] = ([], [])
         shown = [0, 0]
         for index in sorted(kept):
@@ -283,6 +296,19 @@ class _Layout:
         joined[at] += note + b"\n"
         result = _Shown((joined[0], joined[1]), note)
         return result if result.size <= budget else None
+
+    def _say_more(self, kept: dict[int, tuple[bytes, int]]) -> None:
+        """Where only a part of a place's names is shown, say so behind the last of them."""
+        missing: dict[bytes, int] = {}
+        for index, piece in enumerate(self._pieces):
+            for place, count in piece.holds.items() if index not in kept else ():
+                missing[place] = missing.get(place, 0) + count
+        for index in sorted(kept, reverse=True) if missing else ():
+            holds = self._pieces[index].holds
+            count = missing.pop(next(iter(holds)), 0) if len(holds) == 1 else 0
+            if count:
+                text, lines = kept[index]
+                kept[index] = (text + b" (+%d more)" % count, lines)
 
     def _first_missing(self, kept: dict[int, tuple[bytes, int]]) -> int:
         """The line before which nothing was dropped, if pieces are in their source's order."""
@@ -314,15 +340,46 @@ class _Layout:
             # What a sentence of ours stands for is missing too.
             terms = _common_terms([piece for piece in self._pieces if not piece.lines])
             results = count
+        lines = (first, min(first + 199, streams[cut[0]].lines))
+        if self._recovery.archive_ref is not None:
+            terms, results, lines = self._checked(terms, results, lines, joined, cut[0])
         return marker.omitted(
             amount,
             self._recovery,
             cut,
             terms,
-            results=min(results, 1900),
-            lines=(first, streams[cut[0]].lines),
+            results=min(results, self._ceiling[1]),
+            lines=lines,
             byte_length=streams[cut[0]].total,
         )
+
+    def _checked(
+        self,
+        terms: list[str],
+        results: int,
+        lines: tuple[int, int],
+        joined: list[bytes],
+        stream: int,
+    ) -> tuple[list[str], int, tuple[int, int]]:
+        """Words, results and lines of which it is known that they lead to what was left out."""
+        text, other = self._held.text(stream), self._held.text(1 - stream)
+        if text is None or other is None:
+            return terms, results, lines
+        both = (text, other) if not stream else (other, text)
+        summary = b"".join(joined)
+        cap_bytes, cap_lines = self._ceiling
+        terms = [term for term in marker.usable(terms) if any(term.encode() in s for s in both)]
+        found = way.words(both, terms, summary, cap_bytes)
+        if found:
+            return terms, found, lines
+        span = way.stretch(
+            text,
+            self._streams[stream].total,
+            summary,
+            min(way.READ_BYTES, cap_bytes),
+            cap_lines,
+        )
+        return [], 0, span or lines
 
 
 def clean(text: bytes) -> bytes:

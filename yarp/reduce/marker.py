@@ -33,20 +33,30 @@ class Recovery:
         self.source_names = source_names
 
 
-def pattern(terms: list[str]) -> str:
-    """One search pattern of plain words, quoted for a shell; '' without a usable word."""
-    words: list[str] = []
+def usable(terms: list[str]) -> list[str]:
+    """The words that one pattern has room for and that a shell reads as they are."""
+    words: dict[str, None] = {}
     room = _TERM_BYTES
     for term in terms:
-        word = "".join("\\" + c if c in _SPECIAL else c for c in term.strip())
-        if word.startswith("-") and not words:
-            word = "\\" + word  # else the pattern would read as an option
-        size = len(word.encode()) + 1
+        word = term.strip()
+        size = len(_escaped(word).encode()) + 2
         if not word or not word.isprintable() or "'" in word or word in words or size > room:
             continue
-        words.append(word)
+        words[word] = None
         room -= size
-    return "'" + "|".join(words) + "'" if words else ""
+    return list(words)
+
+
+def pattern(terms: list[str]) -> str:
+    """One search pattern of plain words, quoted for a shell; '' without a usable word."""
+    text = "|".join(_escaped(word) for word in usable(terms))
+    if text.startswith("-"):
+        text = "\\" + text  # else the pattern would read as an option
+    return "'" + text + "'" if text else ""
+
+
+def _escaped(word: str) -> str:
+    return "".join("\\" + c if c in _SPECIAL else c for c in word)
 
 
 def omitted(
@@ -63,7 +73,7 @@ def omitted(
 
     `amount` says what is missing ("412 lines"), `streams` are those it is missing from, `terms`
     the words that find it, `results` how many lines they select at most. `lines` are the first
-    line worth reading in the first of the streams, and how many it has; `byte_length` is its size.
+    and the last line worth reading in the first of the streams; `byte_length` is its size.
     """
     ref = recovery.archive_ref
     if ref is None:
@@ -72,13 +82,13 @@ def omitted(
     sources = ", ".join(dict.fromkeys(names))
     words = pattern(terms)
     if words:
-        many = f" -m {results} -C 0" if results > _DEFAULT_RESULTS else ""
+        many = f" -m{results} -C0" if results > _DEFAULT_RESULTS else ""
         way = f"search: yarp search {ref} {words}{many}"
     elif byte_length > _LONG_LINE * max(1, lines[1]):
         way = f"read: yarp read {ref} {names[0]} --bytes 0:{min(byte_length, 16384)}"
     else:
         first = max(1, min(lines))
-        way = f"read: yarp read {ref} {names[0]} {first}:{max(1, min(lines[1], first + 199))}"
+        way = f"read: yarp read {ref} {names[0]} {first}:{max(1, lines[1])}"
     return f"[yarp: {amount} omitted; ref={ref}; {sources} {recovery.completeness}; {way}]".encode()
 
 

@@ -26,10 +26,11 @@ class Piece:
     for a line that says the same in fewer. `terms` are plain words (no pattern) that find the
     piece's evidence in the source, the most general one first: a word shared by many pieces
     lets one search find them all. A kept sentence of ours (`lines` 0) with terms says that they
-    find what it stands for.
+    find what it stands for. `holds` is how many names of which place it tells: where others of
+    the place are dropped, the engine says how many.
     """
 
-    __slots__ = ("lines", "stream", "terms", "text", "worth")
+    __slots__ = ("holds", "lines", "stream", "terms", "text", "worth")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Piece:
         self.stream = stream
         self.lines = text.count(b"\n") + 1 if lines is None else lines
         self.terms = terms
+        self.holds: dict[bytes, int] = {}
 
 
 class Family:

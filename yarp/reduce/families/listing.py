@@ -156,8 +156,9 @@ class _Names:
         for some, worths in ((written, (2, 3, 5)), (rest, (6, 7, 8))):
             for line in factor(some):
                 worth = worths[0] if line.odd else worths[1] if b"{" in line.text else worths[2]
-                term = (line.term.decode("utf-8", "replace"),)
-                pieces.append(Piece(line.text, worth, 0, line.count, term))
+                piece = Piece(line.text, worth, 0, line.count)
+                piece.holds = line.holds
+                pieces.append(piece)
         return pieces
 
     def _header(self, leaves: list[bytes], places: int) -> bytes:

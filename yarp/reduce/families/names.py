@@ -24,15 +24,19 @@ _CAPITALS = re.compile(rb"[A-Z]+")
 
 
 class Line:
-    """One line for `count` names; `odd` when they look like few others of the list."""
+    """One line for `count` names; `odd` when they look like few others of the list.
 
-    __slots__ = ("count", "odd", "term", "text")
+    `holds` is how many of them lie in which directory.
+    """
 
-    def __init__(self, text: bytes, count: int, odd: bool, term: bytes) -> None:
-        self.text = text
-        self.count = count
-        self.odd = odd
+    __slots__ = ("count", "holds", "odd", "term", "text")
+
+    def __init__(self, text: bytes, odd: bool, term: bytes, holds: dict[bytes, int]) -> None:
         self.term = term
+        self.text = text
+        self.count = sum(holds.values())
+        self.odd = odd
+        self.holds = holds
 
 
 def factor(paths: list[bytes]) -> list[Line]:
@@ -56,8 +60,11 @@ def factor(paths: list[bytes]) -> list[Line]:
     rest: dict[bytes, list[bytes]] = {}
     for shape, members in groups.items():
         if len(members) >= _RANGE_MEMBERS:
-            line = _ranges(shape, [paths[at] for at in members], numbers)
-            ranges.append(Line(line, len(members), False, shape.partition(b"0")[0]))
+            names = [paths[at] for at in members]
+            holds = Counter([name[: name.rfind(b"/", 0, -1) + 1] for name in names])
+            ranges.append(
+                Line(_ranges(shape, names, numbers), False, shape.partition(b"0")[0], holds)
+            )
             continue
         for at in members:
             path = paths[at]
@@ -98,7 +105,7 @@ def counted(counts: dict[bytes, int], most: int) -> bytes:
 
 def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
     if len(names) == 1:
-        return [Line(directory + names[0], 1, odd, names[0])]
+        return [Line(directory + names[0], odd, names[0], {directory: 1})]
     lines: list[Line] = []
     start = directory + b": " if directory else b""
     row: list[bytes] = []
@@ -106,11 +113,13 @@ def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
     for name in names:
         word = b"'" + name + b"'" if b" " in name else name
         if row and size + len(word) > _LINE_BYTES:
-            lines.append(Line(start + b" ".join(row), len(row), odd, directory or row[0]))
+            lines.append(
+                Line(start + b" ".join(row), odd, directory or row[0], {directory: len(row)})
+            )
             row, size = [], 0
         row.append(word)
         size += len(word) + 1
-    lines.append(Line(start + b" ".join(row), len(row), odd, directory or row[0]))
+    lines.append(Line(start + b" ".join(row), odd, directory or row[0], {directory: len(row)}))
     return lines
 
 

@@ -150,8 +150,8 @@ def shown(hunk: Hunk, size: int, term: str, worth: int = 4) -> Piece:
     """A hunk whole, or its beginning with the number of lines that are missing."""
     text = b"".join(hunk.text)[1:]
     if size >= hunk.size:
-        return Piece(text, worth, terms=("diff --git", term))
+        return Piece(text, worth, terms=("@@ -", term))
     part = text[: text.rfind(b"\n", 0, size)] if b"\n" in text[:size] else text[:size]
     lines = part.count(b"\n") + 1
     note = b"\n[... %d more lines of this hunk ...]" % (hunk.lines + 1 - lines)
-    return Piece(part + note, worth, lines=lines, terms=("diff --git", term))
+    return Piece(part + note, worth, lines=lines, terms=("@@ -", term))

@@ -322,7 +322,7 @@ def _shared(names: list[bytes]) -> list[Line]:
             rest += members
             continue
         text = b"%b{%b} (%d)" % (start, b",".join(ends), len(members))
-        lines.append(Line(text, len(members), False, start))
+        lines.append(Line(text, False, start, {start: len(members)}))
     return lines + factor(rest)
 
 
