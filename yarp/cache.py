@@ -104,6 +104,18 @@ class Compiled:
                 directory = None
         return self.rules_in(directory)
 
+    def rules_for(self, working_directory: str | None) -> dict[str, Any]:
+        """The compiled rules for a command that a host runs in `working_directory`.
+
+        As the host names it, through links or not; None: where this process runs.
+        """
+        if working_directory is None or not self.projects:
+            return self.rules
+        try:
+            return self.rules_in(os.path.realpath(working_directory))
+        except (OSError, ValueError):  # no path at all
+            return self.rules_in(None)
+
     def rules_in(self, directory: str | None) -> dict[str, Any]:
         """The compiled rules for a command that runs in `directory`, a canonical path."""
         if isinstance(self._rules, bytes):

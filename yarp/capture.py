@@ -110,7 +110,7 @@ class Capture:
                 )
             )
         command = text if rewritten is None else rewritten
-        planned = plans.plan(command, self._compiled.rules)
+        planned = plans.plan(command, self._compiled.rules_for(working_directory))
         wrapped: str | None = None
         if host["shell"] is not None:
             wrapped = rewrite(
@@ -304,7 +304,11 @@ class Capture:
         """
         if not (self.settings.archive_enabled and self.settings.pruning_enabled):
             return None
-        planned = plans.plan(command, self._compiled.rules)
+        rules = self._compiled.rules
+        if self._compiled.projects:
+            directory = self._row(session, source_call_id).working_directory
+            rules = self._compiled.rules_for(directory)
+        planned = plans.plan(command, rules)
         selection, shape = planned.selection, planned.shape
         if selection is None:
             return None

@@ -186,7 +186,7 @@ class _Counter:
 
     def plan(self, row: CallRow, command: _Command) -> Plan:
         """What the rules of now make of it, where it ran."""
-        rules = self._compiled.rules_in(row.working_directory)
+        rules = self._compiled.rules_for(row.working_directory)
         if command.argv:
             text = " ".join(map(quote, command.argv))
             if is_recovery(text):

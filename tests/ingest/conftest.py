@@ -74,11 +74,12 @@ class Peer:
         assert answer["requestId"] == self.sent
         return answer
 
-    def begin(self, call_id, tool="sh", before=None, after=None, *, streams=False):
+    def begin(self, call_id, tool="sh", before=None, after=None, *, streams=False, directory=None):
         before = {"command": "ls"} if before is None else before
         call = {
             "sourceCallId": call_id,
             "toolName": tool,
+            "workingDirectory": directory,
             "startedAtMs": 5,
             "requiresStreams": streams,
         }

@@ -276,6 +276,50 @@ def test_a_recovery_command_is_known_and_never_wrapped(peer):
     assert answer.get("input") is None
 
 
+ACME_RULE = """
+[[rules]]
+id = "acme-things"
+programs = ["acme"]
+family = "list"
+"""
+
+
+def test_the_rules_of_a_project_count_for_the_calls_that_run_in_it(connect, environment, tmp_path):
+    for project in ("one", "two"):
+        rules = tmp_path / project / ".yarp" / "rules"
+        rules.mkdir(parents=True)
+        (rules / "acme.toml").write_text(ACME_RULE.replace("things", project))
+        (tmp_path / project / "below").mkdir()
+        assert yarp(environment, "rules", "trust", str(tmp_path / project)).returncode == 0
+    (tmp_path / "link").symlink_to(tmp_path / "two" / "below")
+    peer = connect(environment)
+    listing = "".join(f"./part/thing-{number:03}\n" for number in range(300))
+    places = {
+        "one": True,
+        "one/below": True,
+        "": False,
+        "link": True,
+        "two/gone": True,
+        None: False,
+    }
+    for number, (place, inside) in enumerate(places.items()):
+        directory = None if place is None else str(tmp_path / place)
+        call = {"sourceCallId": f"c{number}", "toolName": "sh", "workingDirectory": directory}
+        planned = peer.ok("plan", call=call, input={"command": "acme list"})
+        assert (planned.get("input") is not None) is inside, place
+        peer.begin(f"c{number}", before={"command": "acme list"}, directory=directory)
+        reduced = peer.ok(
+            "reduce",
+            sourceCallId=f"c{number}",
+            command="acme list",
+            text=listing,
+            isError=False,
+            exitCode=0,
+            sourceCompleteness="complete",
+        )
+        assert reduced["changed"] is inside, place
+
+
 LONG = "".join(f"test_{number} (suite.Case.test_{number}) ... ok\n" for number in range(400)) + (
     "test_bad (suite.Case.test_bad) ... FAIL\n\n"
     + "=" * 70

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from yarp.capture import wrap
 from yarp.reduce.plan import plain_argv, plan
 from yarp.reduce.rules.load import builtin_pack, compile_rules
-from yarp.shell.parse import MAX_BYTES, MAX_DEPTH, Command, Group, Opaque, parse
+from yarp.shell.parse import MAX_BYTES, MAX_DEPTH, parse
+from yarp.shell.syntax import Command, Group, Opaque
 
 RULES = compile_rules([builtin_pack()])
 REAL = [

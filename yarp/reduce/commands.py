@@ -9,7 +9,7 @@ from yarp.reduce.plan import Line
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.reduce.rules.match import Selection
-    from yarp.shell.parse import Word
+    from yarp.shell.syntax import Word
 
 # Silent unless they fail, and then on standard error.
 _SILENT = frozenset(

@@ -19,13 +19,14 @@ from yarp.reduce.commands import (
 )
 from yarp.reduce.plan import SHELLS, Line, Plan, Segment, Shape
 from yarp.reduce.rules.match import Selection, launched, select
-from yarp.shell.parse import Command, Group, Opaque, Pipeline, parse
+from yarp.shell.parse import parse
 from yarp.shell.quoting import RECOVERY
+from yarp.shell.syntax import Command, Group, Opaque, Pipeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.reduce.rules.match import Compiled
-    from yarp.shell.parse import Chain, Part, Redirect, Word
+    from yarp.shell.syntax import Chain, Part, Redirect, Word
 
 _MAX_SHELLS = 3  # bash -c 'bash -c "..."'
 _OUT, _ERR, _PIPE, _GONE = "out", "err", "pipe", "gone"
