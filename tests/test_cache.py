@@ -93,13 +93,17 @@ def test_the_first_call_compiles_and_the_next_one_reads(plugin_site, cached):
         "shell_tools": {"sh": "command"},
         "shell": None,
         "keeps_shell_state": False,
+        "wrap": "always",
         "withholds": ["nothing"],
         "cut": None,
         "decode": "yarp_acme:decode",
         "reply": None,
+        "replace": None,
         "install": None,
         "uninstall": None,
         "health": None,
+        "probe": None,
+        "sandbox": None,
     }
     assert "pytest" in second["programs"]
     assert len(cached()) == 1

@@ -141,6 +141,7 @@ def _plain(host: Host) -> dict[str, Any]:
         "shell_tools": host.shell_tools,
         "shell": host.shell,
         "keeps_shell_state": host.keeps_shell_state,
+        "wrap": host.wrap,
         "withholds": host.withholds,
         "cut": None if host.cut is None else host.cut.plain(),
     }

@@ -45,7 +45,16 @@ GROUP = "yarp"
 CALLBACKS = ("yarp_rewrite_input", "yarp_call_started", "yarp_call_finished")
 """The hooks that a live call asks: an implementation slows every call."""
 
-HOST_CALLABLES = ("decode", "reply", "install", "uninstall", "health")
+HOST_CALLABLES = (
+    "decode",
+    "reply",
+    "replace",
+    "install",
+    "uninstall",
+    "health",
+    "probe",
+    "sandbox",
+)
 """The parts of a host that name code: the cache holds them as `module:qualname`."""
 
 

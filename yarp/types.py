@@ -46,7 +46,8 @@ class CallStarted(Value):
     `input` is the host's JSON, parsed. `agent` is the host's name: `Host.decode` leaves it
     None and the core fills it in, as it does with `archive_ref` once the begin is committed.
     `account` None means the account of the operating system. Times are Unix milliseconds.
-    Source: seed 000, "Records".
+    `unpermissioned`: the host runs it without asking anybody; None: the host does not say.
+    Source: seed 000, "Records"; spec "Hosts", Rules for all.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class CallStarted(Value):
         "source_session_id",
         "started_at_ms",
         "tool_name",
+        "unpermissioned",
         "working_directory",
     )
     _shown = "source_call_id"
@@ -78,6 +80,7 @@ class CallStarted(Value):
         working_directory: str | None = None,
         started_at_ms: int | None = None,
         archive_ref: str | None = None,
+        unpermissioned: bool | None = None,
     ) -> None:
         self.source_session_id = source_session_id
         self.source_call_id = source_call_id
@@ -90,20 +93,29 @@ class CallStarted(Value):
         self.working_directory = working_directory
         self.started_at_ms = started_at_ms
         self.archive_ref = archive_ref
+        self.unpermissioned = unpermissioned
 
 
 class CallEnded(Value):
     """A call as the host reports it, after it ran or was refused.
 
     `result` is the host's JSON, parsed, before YARP changes it. `executed` is False for a
-    call that never reached its tool. `full_output_path` names the file in which the host
-    keeps the whole output, where a structured field says so. Source: seed 000, "Records".
+    call that never reached its tool, and None where the event only closes a call whose end was
+    not told otherwise. `full_output_path` names the file in which the host keeps the whole
+    output, where a structured field says so.
+    `start`: the call's start as this event tells it, for a call whose start was never heard.
+    `text`: what the model will read of the result and `Host.replace` can put another text in
+    place of; None: it stays as it is. `completeness`: whether that text is all that the tool
+    gave: complete, incomplete or unknown. `ending`: what the host itself put behind it.
+    Source: seed 000, "Records".
     """
 
     __slots__ = (
         "account",
         "agent",
         "archive_ref",
+        "completeness",
+        "ending",
         "executed",
         "exit_code",
         "finished_at_ms",
@@ -112,6 +124,8 @@ class CallEnded(Value):
         "result",
         "source_call_id",
         "source_session_id",
+        "start",
+        "text",
     )
     _shown = "source_call_id"
 
@@ -129,6 +143,10 @@ class CallEnded(Value):
         full_output_path: str | None = None,
         finished_at_ms: int | None = None,
         archive_ref: str | None = None,
+        start: CallStarted | None = None,
+        text: str | None = None,
+        completeness: str = "unknown",
+        ending: str = "",
     ) -> None:
         self.source_session_id = source_session_id
         self.source_call_id = source_call_id
@@ -141,16 +159,22 @@ class CallEnded(Value):
         self.full_output_path = full_output_path
         self.finished_at_ms = finished_at_ms
         self.archive_ref = archive_ref
+        self.start = start
+        self.text = text
+        self.completeness = completeness
+        self.ending = ending
 
 
 class Decision(Value):
     """What the core decided about an event, for `Host.reply` to say in the host's words.
 
-    `blocked` is the reason why the call must not run. `input` replaces the call's input,
-    `content` the text that the model gets. All None: leave the host alone.
+    `blocked` is the reason why the call must not run. `input` replaces the call's input.
+    `content` replaces the text that the model gets, and `result` is the whole result with it,
+    as `Host.replace` made it. `notice` is a sentence for the user, about YARP itself: to be
+    said once a session, where the host can say it. All None: leave the host alone.
     """
 
-    __slots__ = ("blocked", "content", "input")
+    __slots__ = ("blocked", "content", "input", "notice", "result")
     _shown = "blocked"
 
     def __init__(
@@ -159,10 +183,14 @@ class Decision(Value):
         blocked: str | None = None,
         input: object = None,  # noqa: A002 - the seed's word for it
         content: str | None = None,
+        result: object = None,
+        notice: str | None = None,
     ) -> None:
         self.blocked = blocked
         self.input = input
         self.content = content
+        self.result = result
+        self.notice = notice
 
 
 class Health(Value):
@@ -218,6 +246,25 @@ class Cut(Value):
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+class Probe(Value):
+    """One hook as a host's configuration has it, and an event to try it with.
+
+    `words`: the command as the host would start it; `where` is the file that says so. `event`
+    is what the host would give it before a call. It is tried on an archive that is thrown away.
+    """
+
+    __slots__ = ("event", "where", "words")
+    _shown = "where"
+
+    def __init__(self, words: Iterable[str], event: dict[str, object], where: str) -> None:
+        self.words = tuple(words)
+        self.event = event
+        self.where = where
+
+
+WRAPS = ("never", "unpermissioned", "always")
+
+
 class Host(Value):
     """An agent whose calls YARP can capture, declared by its plugin.
 
@@ -227,15 +274,24 @@ class Host(Value):
     `shell`: the shell in which the host itself runs a command text; None: it runs none.
     `keeps_shell_state`: whether a `cd`, `export` or `alias` of one call is still there in the
     next. A text that changes such state, or relies on it, is never wrapped for such a host.
+    `wrap`: when a command may be replaced by `yarp run` around it: `always`, `never`, or
+    `unpermissioned`: only where nobody judges it (`CallStarted.unpermissioned`). The user's
+    `hosts.NAME.wrap` counts before it.
     `decode(event)`: the start or end that an event tells of, several of them, or None for an
     event that tells of no call. An event it does not know is None, never an exception.
     `reply(event, decision)`: the JSON that the host takes for `decision`; None: say nothing.
-    Both are None for a host that speaks frames to `yarp archive ingest`.
+    `replace(event, content)`: the result of that event with `content` as its text, in the
+    tool's own shape, for `Decision.result`; None: this one stays as it is.
+    All three are None for a host that speaks frames to `yarp archive ingest`.
     `install(scope, dry_run, directory)`, `uninstall(scope, dry_run, directory)`: write into,
     and remove from, the host's own configuration; a line for each change made (or that would
     be made). `scope` is `user` or `project`; `directory` is the project's, None: the current
     one. Both are idempotent and keep foreign entries.
     `health(directory)`: how the host stands on this machine.
+    `probe(directory)`: the hooks as they are configured, with an event each, for `yarp doctor`
+    to run them the way the host would.
+    `sandbox(directory)`: the words that run a command in the host's sandbox as it is configured
+    here; None: there is none, it is switched off, or it cannot be entered from outside.
     `withholds`: what this host keeps from YARP, a sentence each. Source: spec "Hosts".
     `cut`: what the host itself leaves of a shell tool's output; None: not known, and then
     `yarp stats` does not say what the host would have shown.
@@ -248,12 +304,16 @@ class Host(Value):
         "install",
         "keeps_shell_state",
         "name",
+        "probe",
+        "replace",
         "reply",
+        "sandbox",
         "shell",
         "shell_tools",
         "title",
         "uninstall",
         "withholds",
+        "wrap",
     )
 
     def __init__(
@@ -264,11 +324,15 @@ class Host(Value):
         shell_tools: Mapping[str, str] | Iterable[str] = (),
         shell: str | None = None,
         keeps_shell_state: bool = False,
+        wrap: str = "always",
         decode: Callable[[dict[str, object]], Decoded] | None = None,
         reply: Callable[[dict[str, object], Decision], object] | None = None,
+        replace: Callable[[dict[str, object], str], object] | None = None,
         install: Callable[[str, bool, str | None], list[str]] | None = None,
         uninstall: Callable[[str, bool, str | None], list[str]] | None = None,
         health: Callable[[str | None], Health] | None = None,
+        probe: Callable[[str | None], list[Probe]] | None = None,
+        sandbox: Callable[[str | None], list[str] | None] | None = None,
         withholds: Iterable[str] = (),
         cut: Cut | None = None,
     ) -> None:
@@ -281,11 +345,17 @@ class Host(Value):
         )
         self.shell = shell
         self.keeps_shell_state = keeps_shell_state
+        if wrap not in WRAPS:
+            raise ValueError(f"host {name}: wrap must be one of {', '.join(WRAPS)}")
+        self.wrap = wrap
         self.decode = decode
         self.reply = reply
+        self.replace = replace
         self.install = install
         self.uninstall = uninstall
         self.health = health
+        self.probe = probe
+        self.sandbox = sandbox
         self.withholds = tuple(withholds)
         self.cut = cut
 
