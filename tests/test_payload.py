@@ -15,8 +15,23 @@ def body(one):
     return one.body if one.file is None else os.pread(one.file, one.stored_length, 0)
 
 
+NOISE = os.urandom(3 << 20)
+
+
 @pytest.mark.parametrize(
-    "data", [b"", b"x" * 511, b"x" * 512, b"line of text\n" * 500_000, os.urandom(3 << 20)]
+    "data",
+    [
+        b"",
+        b"x" * 511,
+        b"x" * 512,
+        b"line of text\n" * 500_000,
+        NOISE,
+        # Such streams go on unlike they begin.
+        NOISE + b"line of text\n" * 50_000,
+        b"line of text\n" * 150_000 + NOISE * 20,
+        b"x" * (1 << 20) + NOISE * 8,
+    ],
+    ids=["empty", "small", "compressed", "text", "noise", "noise-text", "text-noise", "x-noise"],
 )
 def test_a_stream_and_its_bytes_make_the_same_payload(tmp_path, data):
     writer = payload.PayloadWriter(str(tmp_path))

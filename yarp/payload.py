@@ -69,7 +69,7 @@ def of(data: bytes) -> Payload:
     """The payload of bytes that are in memory."""
     body, compression = data, "none"
     if len(data) >= COMPRESS_FROM_BYTES:
-        compressed = zstd().ZstdCompressor(level=ZSTD_LEVEL).compress(data)
+        compressed = _new_compressor().compress(data)
         if _worthwhile(len(compressed), len(data)):
             body, compression = compressed, "zstd"
     return Payload(canonical.sha256(data), compression, len(data), len(body), body)
@@ -173,6 +173,10 @@ def load_alone(package: str, name: str) -> Any:
     return module
 
 
+def _new_compressor() -> Any:
+    return zstd().ZstdCompressor(level=ZSTD_LEVEL)
+
+
 def _worthwhile(compressed_length: int, byte_length: int) -> bool:
     return compressed_length * 100 <= byte_length * 95
 
@@ -245,36 +249,58 @@ def _is_utf8(data: bytes) -> bool:
 
 
 class _Spill:
-    """A large stream: hashed, checked and compressed into a file."""
+    """A large stream: hashed, checked and compressed into a file.
 
-    __slots__ = ("_byte_length", "_compressor", "_directory", "_file", "_hash", "_rest", "_text")
+    One that begins with what does not shrink is likely to be stored as it is: its bytes go to the
+    file, and of its compressed form only the length is kept.
+    """
+
+    __slots__ = (
+        "_byte_length",
+        "_compressed_length",
+        "_compressor",
+        "_directory",
+        "_file",
+        "_hash",
+        "_raw",
+        "_rest",
+        "_text",
+    )
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._file = private_file(directory)
         self._hash = canonical.new_sha256(large=True)
-        self._compressor = zstd().ZstdCompressor(level=ZSTD_LEVEL).compressobj()
-        self._byte_length = 0
+        self._compressor = _new_compressor().compressobj()
+        self._byte_length = self._compressed_length = 0
+        self._raw = False
         self._rest = b""  # the beginning of a code point whose end is in the next block
         self._text = True
 
     def feed(self, block: bytes) -> None:
+        if not self._byte_length:
+            self._raw = not _worthwhile(len(_new_compressor().compress(block)), len(block))
         self._byte_length += len(block)
         self._hash.update(block)
         if self._text:
             self._check_text(block, final=False)
-        write_all(self._file, self._compressor.compress(block))
+        compressed = self._compressor.compress(block)
+        self._compressed_length += len(compressed)
+        write_all(self._file, block if self._raw else compressed)
 
     def finish(self) -> tuple[Payload, bool]:
         if self._text:
             self._check_text(b"", final=True)
-        write_all(self._file, self._compressor.flush())
-        stored_length = os.lseek(self._file, 0, os.SEEK_CUR)
-        compression = "zstd"
-        if not _worthwhile(stored_length, self._byte_length):
-            # The stream itself is gone; its compressed form is the only copy and holds it exactly.
-            self._file = self._expanded()
-            stored_length, compression = self._byte_length, "none"
+        compressed = self._compressor.flush()
+        self._compressed_length += len(compressed)
+        if not self._raw:
+            write_all(self._file, compressed)
+        compression = "none"
+        if _worthwhile(self._compressed_length, self._byte_length):
+            compression = "zstd"
+        if self._raw == (compression == "zstd"):
+            self._rewrite()
+        stored_length = os.lseek(self._file, 0, os.SEEK_END)
         payload = Payload(
             self._hash.digest(), compression, self._byte_length, stored_length, None, self._file
         )
@@ -292,18 +318,25 @@ class _Spill:
         else:
             self._rest = data[used:]
 
-    def _expanded(self) -> int:
+    def _rewrite(self) -> None:
+        """Bring the file into its other form: the stream went on unlike it began."""
         file = private_file(self._directory)
         try:
             os.lseek(self._file, 0, os.SEEK_SET)
-            compressed = io.FileIO(self._file, closefd=False)
-            for block in blocks("zstd", compressed, self._hash.digest()):
-                write_all(file, block)
+            source = io.FileIO(self._file, closefd=False)
+            if self._raw:
+                compressor = _new_compressor().compressobj()
+                while block := source.read(_BLOCK_BYTES):
+                    write_all(file, compressor.compress(block))
+                write_all(file, compressor.flush())
+            else:
+                for block in blocks("zstd", source, self._hash.digest()):
+                    write_all(file, block)
         except BaseException:
             os.close(file)
             raise
         os.close(self._file)
-        return file
+        self._file = file
 
 
 def blocks(compression: str, source: Any, sha256: bytes) -> Iterator[bytes]:
