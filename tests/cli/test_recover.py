@@ -448,6 +448,41 @@ def test_damaged_bytes_are_never_printed(yarp, refs, path, tmp_path):
         assert done.stdout == b""
 
 
+def test_a_damaged_call_hides_no_other(yarp, refs, path, tmp_path):
+    import sqlite3
+
+    tmp_path.chmod(0o700)
+    damaged = tmp_path / "damaged"
+    with open(path, "rb") as file:
+        damaged.write_bytes(file.read())
+    damaged.chmod(0o600)
+    database = sqlite3.connect(damaged)
+    for call, subject in (("latin", "stdout"), ("large", "input")):
+        database.execute(
+            "UPDATE payloads SET body = x'61' WHERE sha256 IN (SELECT payload_sha256 FROM snapshots"
+            " JOIN tool_calls ON id = tool_call_id WHERE archive_ref = ? AND subject = ?)",
+            (refs[call], subject),
+        )
+    database.commit()
+    database.close()
+    env = {"YARP_ARCHIVE": str(damaged)}
+    done = yarp("grep", "t500|host text", env=env)
+    assert refs["text"].encode() in done.stdout
+    assert refs["result"].encode() in done.stdout
+    assert done.returncode == 65
+    complaint = f"yarp: damaged bytes in {refs['latin']}, of which not all was searched; see: yarp archive verify\n"
+    assert done.stderr.decode() == complaint
+    done = yarp("grep", "never there", env=env)
+    assert done.returncode == 65
+    assert done.stdout.endswith(b"1 more could not be searched\n")
+    done = yarp("calls", env=env)
+    assert done.returncode == 65
+    assert all(reference.encode() in done.stdout for reference in refs.values())
+    assert refs["large"].encode() in done.stderr
+    rows = json.loads(yarp("calls", "--json", env=env).stdout)
+    assert [row["ref"] for row in rows if row["damaged"]] == [refs["large"]]
+
+
 def test_calls_are_listed_newest_first(yarp, refs):
     text = yarp("calls").stdout.decode()
     lines = text.splitlines()
@@ -489,6 +524,7 @@ def test_calls_as_json(yarp, refs):
             "command": "make test",
             "bytesBefore": 13,
             "bytesAfter": 6,
+            "damaged": False,
             "state": "failed",
         }
     ]

@@ -13,6 +13,7 @@ from yarp.cli.recover import (
     open_archive,
 )
 from yarp.cli.words import Options
+from yarp.errors import ArchiveCorrupt
 from yarp.recover.calls import command, facts, moment, row, safe, since
 from yarp.recover.select import open_text
 
@@ -97,6 +98,7 @@ def calls(words: list[str], settings: Settings) -> tuple[bytes, int]:
     if as_json:
         import json
     lines: list[str] = []
+    damage = _Damage()
     room = settings.recovery_cap_bytes - 128  # for the brackets, or the line about the rest
     more = False
     for call in reader.calls(**filters, limit=limit + 1):
@@ -107,15 +109,41 @@ def calls(words: list[str], settings: Settings) -> tuple[bytes, int]:
             more = True
             break
         lines.append(line)
+        if found["damaged"]:
+            damage.calls[call.archive_ref] = None
+    damage.complain("whose command cannot be shown", settings)
     note = f"[yarp calls: {len(lines)} shown, there are older ones; -n N, --since, --tool narrow]"
     if as_json:
         if more:
             complain(note, settings.recovery_cap_bytes)
-        return ("[" + ",\n".join(lines) + "]\n").encode("utf-8", "replace"), 0 if lines else 1
+        return ("[" + ",\n".join(lines) + "]\n").encode("utf-8", "replace"), damage.status(
+            bool(lines)
+        )
     if not lines:
         return b"No calls\n", 1
     lines += [note] if more and len(lines) < settings.recovery_cap_lines else []
-    return "".join(line + "\n" for line in lines).encode("utf-8", "replace"), 0
+    return "".join(line + "\n" for line in lines).encode("utf-8", "replace"), damage.status(True)
+
+
+class _Damage:
+    """The calls in which damaged bytes were met: they must not hide what the others hold."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, None] = {}
+
+    def complain(self, what: str, settings: Settings) -> None:
+        """Say which calls it were, if there were any."""
+        if self.calls:
+            first, *rest = self.calls
+            more = f" and {len(rest)} more" if rest else ""
+            complain(
+                f"damaged bytes in {first}{more}, {what}; see: yarp archive verify",
+                settings.recovery_cap_bytes,
+            )
+
+    def status(self, found: bool) -> int:
+        """The exit status: 65 where bytes are damaged, else that of a search."""
+        return ArchiveCorrupt.exit_code if self.calls else 0 if found else 1
 
 
 def grep(words: list[str], settings: Settings) -> tuple[bytes, int]:
@@ -136,10 +164,18 @@ def grep(words: list[str], settings: Settings) -> tuple[bytes, int]:
     looked = hits = 0
     empty: set[bytes] = set()  # the same output again need not be searched again
     full = False
+    damage = _Damage()
     for call in reader.calls(**filters, limit=limit):
         looked += 1
         here = _in_call(
-            reader, call, matcher, 0 if counting else results, empty, settings, as_text=as_text
+            reader,
+            call,
+            matcher,
+            0 if counting else results,
+            empty,
+            settings,
+            damage,
+            as_text=as_text,
         )
         if not here:
             continue
@@ -150,11 +186,15 @@ def grep(words: list[str], settings: Settings) -> tuple[bytes, int]:
             break
         room -= size
         lines += here
+    damage.complain("of which not all was searched", settings)
     if not hits:
-        return b"No matches in %d calls\n" % looked, 1
+        unsearched = len(damage.calls)
+        looked -= unsearched
+        rest = f", {unsearched} more could not be searched" if unsearched else ""
+        return f"No matches in {looked} calls{rest}\n".encode(), damage.status(False)
     rest = "the ceiling is reached, there may be more; narrow with --since, --tool, --agent"
     note = f"[yarp grep: {looked} calls searched; {rest if full else f'{hits} of them match'}]"
-    return fit([*lines, note.encode()], settings), 0
+    return fit([*lines, note.encode()], settings), damage.status(True)
 
 
 def _in_call(
@@ -164,6 +204,7 @@ def _in_call(
     keep: int,
     empty: set[bytes],
     settings: Settings,
+    damage: _Damage,
     *,
     as_text: bool,
 ) -> list[bytes]:
@@ -175,7 +216,11 @@ def _in_call(
     for source in reader.sources(call):
         if source.sha256 in empty:
             continue
-        text = open_text(reader, source, os.path.dirname(reader.path))
+        try:
+            text = open_text(reader, source, os.path.dirname(reader.path))
+        except ArchiveCorrupt:
+            damage.calls[call.archive_ref] = None
+            continue
         found = engine.scan(text, matcher, keep, as_text=as_text)
         total += found.matches
         if not found.matches:
@@ -189,7 +234,11 @@ def _in_call(
         text.close()
     if not total:
         return []
-    ran = command(reader, call)
+    try:
+        ran = command(reader, call)
+    except ArchiveCorrupt:
+        damage.calls[call.archive_ref] = None
+        ran = None
     title = "  ".join(
         safe(word)
         for word in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from yarp.errors import UsageError
+from yarp.errors import ArchiveCorrupt, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,10 @@ def _days(year: int, month: int, day: int) -> int | None:
 
 
 def command(snapshots: Snapshots, call: Call) -> str | None:
-    """The first line of what was called, at most 200 characters; None when it is not known."""
+    """The first line of what was called, at most 200 characters; None when it is not known.
+
+    Raises ArchiveCorrupt for damaged bytes.
+    """
     found = snapshots.snapshot(call.call_id, "input", "before")
     if found is None or found.byte_length > _INPUT_BYTES:
         return None
@@ -139,6 +142,11 @@ def sizes(snapshots: Snapshots, call: Call) -> tuple[int | None, int | None]:
 def facts(snapshots: Snapshots, call: Call) -> dict[str, object]:
     """One call as `yarp calls --json` gives it."""
     before, after = sizes(snapshots, call)
+    ran, damaged = None, False
+    try:
+        ran = command(snapshots, call)
+    except ArchiveCorrupt:
+        damaged = True
     return {
         "ref": call.archive_ref,
         "time": moment(call.started_at_ms),
@@ -148,10 +156,11 @@ def facts(snapshots: Snapshots, call: Call) -> dict[str, object]:
         "session": call.source_session_id,
         "tool": call.tool_name,
         "workingDirectory": call.working_directory,
-        "command": command(snapshots, call),
+        "command": ran,
         "bytesBefore": before,
         "bytesAfter": after,
         "state": state(call),
+        "damaged": damaged,
     }
 
 
