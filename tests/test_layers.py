@@ -22,6 +22,8 @@ LAYERS = [
         "sources",
         "shell",
         "cache",
+        "jsontext",
+        "hostfile",
     },
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},

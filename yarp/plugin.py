@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar, overload
 
+    from yarp import hostfile
     from yarp.errors import (
         ConfigError,
         DataError,
@@ -85,18 +86,23 @@ __all__ = [
     "UsageError",
     "YarpError",
     "hookimpl",
+    "hostfile",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'yarp.plugin' has no attribute {name!r}")
-    from yarp import errors, types
-    from yarp.reduce.families import base
+    value: object
+    if name == "hostfile":
+        from yarp import hostfile
 
-    value: object = next(
-        vars(module)[name] for module in (types, errors, base) if name in vars(module)
-    )
+        value = hostfile
+    else:
+        from yarp import errors, types
+        from yarp.reduce.families import base
+
+        value = next(vars(module)[name] for module in (types, errors, base) if name in vars(module))
     globals()[name] = value
     return value
 
