@@ -90,6 +90,50 @@ def test_parts_whose_separator_is_missing_or_doubled_stay_exact(stdout):
     assert not summary("find .; echo ----; git status", stdout).changed
 
 
+DIFF = b"".join(
+    b"diff --git a/f%d b/f%d\nindex 1..2 100644\n--- a/f%d\n+++ b/f%d\n@@ -1 +1 @@\n-old\n+new %d\n"
+    % (n, n, n, n, n)
+    for n in range(60)
+)
+
+
+def test_a_diff_behind_a_status_shows_where_it_begins():
+    shown = summary("git status && git diff", STATUS + DIFF)
+    assert shown.stdout.startswith(b"On branch main\n")
+    assert b"60 files" in shown.stdout
+    assert shown.stdout.count(b"[yarp: ") == 1
+
+
+def test_without_its_first_line_nobody_knows_whose_the_rest_is():
+    assert not summary("git status && git diff", STATUS + STATUS).changed
+    assert not summary("git status && git diff", STATUS + DIFF, merged=True).changed
+    session = b"=" * 29 + b" test session starts " + b"=" * 30 + b"\n"
+    passed = (
+        b"".join(b"test_%d.py .\n" % n for n in range(400))
+        + b"=" * 29
+        + b" 400 passed in 1.00s "
+        + b"=" * 30
+        + b"\n"
+    )
+    text = "ruff check . && pytest"
+    assert b"400 passed" in summary(text, b"All checks passed!\n" + session + passed).stdout
+    # `addopts = -q` leaves the first line out.
+    assert not summary(text, b"All checks passed!\n" + passed).changed
+
+
+def test_searches_of_one_kind_count_together():
+    def hits(word):
+        return b"".join(b"src/f%d.py:%d:a %b here\n" % (n, n, word) for n in range(400))
+
+    shown = summary("grep -rn foo src; grep -rn bar src", hits(b"foo") + hits(b"bar"))
+    assert b"800 matches in 400 files" in shown.stdout
+    handed = summary("find . -name '*.py' | xargs grep -n foo", hits(b"foo"))
+    assert b"400 matches in 400 files" in handed.stdout
+    # The last run of xargs may have had one file, which it does not name.
+    odd = summary("find . -name '*.py' | xargs grep -n foo", hits(b"foo") + b"7:a foo here\n")
+    assert odd.stdout.startswith(b"401 matches\n")
+
+
 def test_one_separator_may_stand_between_all_parts():
     text = "echo ---; find .; echo ---; pwd; echo ---; git status"
     shown = summary(text, b"---\n" + LISTED + b"---\n/x\n---\n" + STATUS)

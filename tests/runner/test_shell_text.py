@@ -27,6 +27,12 @@ TEXTS = [
     "ls few >&2; ls missing >/dev/null",
     "printf 'a\\0b\\377\\n'; ls few",
     "(exit 3)",
+    "find few -type f -exec grep -n one {} +",
+    "find few -type f | xargs grep -n t | sort",
+    "grep -n one few/one; grep -n three few/three",
+    "ls few | wc -l && ls -l few",
+    "command -v sh && ls few",
+    "ls missing || { echo failed; exit 9; }",
     "kill -9 $$; ls",
     "ls few &\nwait",
     "{ ls few; ls missing; } 2>&1",
@@ -104,6 +110,32 @@ def test_separate_outputs_are_shortened_apart(yarp, many):
     assert done.stdout.splitlines()[-1].startswith(b"[yarp: ")
     assert b"\n-----\na remark\n" in done.stdout
     assert b"300" in done.stdout
+
+
+def test_outputs_with_nothing_between_them_are_shortened_where_they_can_be_told_apart(
+    yarp, tmp_path
+):
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    for number in range(120):
+        (tmp_path / f"file-{number}.txt").write_text("old words\n" * 5)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    for number in range(120):
+        (tmp_path / f"file-{number}.txt").write_text("new words\n" * 5)
+    done = yarp.run("--shell", "git status && git diff", cwd=tmp_path)
+    assert done.stdout.startswith(b"On branch ")
+    assert b"120 files" in done.stdout
+    assert len(MARKER.findall(done.stdout)) == 1
+    for text in (
+        "find . -name 'file*' | xargs grep -n new",
+        "find . -name 'file*' -exec grep -n new {} +",
+        "grep -rn --include='*-1*' new .; grep -rn --include='*-1*' words .",
+    ):
+        plain = subprocess.run(
+            ["/bin/sh", "-c", text], cwd=tmp_path, capture_output=True, check=True
+        ).stdout
+        done = yarp.run("--shell", text, cwd=tmp_path)
+        files = len({line.split(b":")[0] for line in plain.splitlines()})
+        assert b"%d matches in %d files" % (plain.count(b"\n"), files) in done.stdout
 
 
 @pytest.mark.parametrize(

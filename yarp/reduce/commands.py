@@ -26,6 +26,8 @@ _SOURCED = (
 )  # fmt: skip
 # Their output is one line.
 _ONE_LINE = frozenset(("pwd", "date", "whoami", "hostname", "nproc"))
+# So it is unless they fail: then they print nothing.
+ONE_LINE_OR_NONE = frozenset(("pushd", "popd", "which", "type", "command"))
 # Expansions to the exit status of the pipeline before, and to that of its first command.
 STATUS = frozenset(("$?", "${?}"))
 FIRST_STATUS = frozenset(("${PIPESTATUS[0]}", "${PIPESTATUS}", "$PIPESTATUS", "${pipestatus[1]}"))
@@ -103,9 +105,16 @@ def silent(name: str, argv: list[str | None]) -> bool:
     )
 
 
-def lines(name: str, words: list[Word], *, optional: bool) -> list[Line] | None:
-    """The lines that an `echo` or the like prints; None for other commands."""
+def lines(name: str, words: list[Word], *, optional: bool, relied: bool) -> list[Line] | None:
+    """The lines that an `echo` or the like prints; None for other commands.
+
+    `relied`: what follows runs only if this command succeeds.
+    """
     if name in _ONE_LINE:
+        return [Line((b"", b""), status="", optional=optional)]
+    if name in ONE_LINE_OR_NONE and len(words) <= 2 + (name == "command"):
+        if not relied or not all(argument(word) for word in words):
+            raise Unclear
         return [Line((b"", b""), status="", optional=optional)]
     if name == "printf" and len(words) == 2:
         return _printed(words[1].literal, optional=optional)
@@ -161,6 +170,67 @@ def _split(texts: list[str], *, status: str, optional: bool, escapes: bool) -> l
         )
         for line in found
     ]
+
+
+# How what they say on standard error begins, besides their own name.
+_COMPLAINTS = {"git": (b"fatal: ", b"error: ", b"warning: "), "fd": (b"[fd error]: ",)}
+_SUPPLIERS = frozenset(
+    ("find", "fd", "fdfind", "git", "rg", "grep", "ls", "cat", "sort", "uniq", "head", "tail", "tr")
+)
+_FINDS_MORE = (
+    "-print", "-print0", "-printf", "-ls", "-fls", "-fprint", "-fprint0", "-fprintf", "-delete",
+    "-ok", "-okdir", "-execdir",
+)  # fmt: skip
+
+
+def complaints(argv: list[str | None]) -> tuple[bytes, ...]:
+    """How each complaint begins of a command whose output is names for `xargs`; else nothing."""
+    name = argv[0] if argv else None
+    if name is None or name not in _SUPPLIERS:
+        return ()
+    return (name.encode() + b": ", *_COMPLAINTS.get(name, ()))
+
+
+def counts(argv: list[str | None]) -> bool:
+    """Whether this is `wc` for what is piped into it."""
+    return argv[:1] == ["wc"] and all(word in ("-l", "-w", "-c", "-m") for word in argv[1:])
+
+
+def handed_on(argv: list[str]) -> list[str] | None:
+    """The search that `xargs` starts, with operands for the names; None for anything else."""
+    if argv[:1] != ["xargs"]:
+        return None
+    rest = argv[1:]
+    while rest and rest[0][:1] == "-":
+        if rest[0] in ("-d", "-s", "--delimiter"):
+            rest = rest[1:]
+        elif not re.fullmatch(r"-[0rx]+|-[ds].+|--null|--no-run-if-empty|--delimiter=.*", rest[0]):
+            return None  # -n 1 names no file, -P mixes what several print, -t prints commands
+        rest = rest[1:]
+    return _searching(rest, always=False)
+
+
+def executed(argv: list[str]) -> list[str] | None:
+    """The search that `find -exec` starts, with operands for the names; None for anything else."""
+    if argv.count("-exec") != 1 or any(word in _FINDS_MORE for word in argv):
+        return None
+    inner = argv[argv.index("-exec") + 1 :]
+    if inner[-2:] != ["{}", "+"] and (inner[-1:] != [";"] or inner.count("{}") != 1):
+        return None
+    # One command for each file names none of them unless it is told to.
+    words = [word for word in inner[:-1] if word != "{}"]
+    return _searching(words, always=inner[-1] == ";")
+
+
+def _searching(argv: list[str], *, always: bool) -> list[str] | None:
+    """A search whose lines tell file and number apart; of several runs, the last has one file."""
+    if not argv or argv[0].rpartition("/")[2] not in ("grep", "egrep", "fgrep", "rg"):
+        return None
+    short = "".join(word for word in argv[1:] if re.fullmatch(r"-[a-zA-Z]+", word))
+    named = "H" in short or "--with-filename" in argv
+    if not named and (always or not ("n" in short or "--line-number" in argv)):
+        return None
+    return [*argv, "{}", "{}"]
 
 
 class Filter:

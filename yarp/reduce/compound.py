@@ -9,64 +9,38 @@ from __future__ import annotations
 from yarp.reduce.commands import (
     FILTERS,
     FIRST_STATUS,
+    ONE_LINE_OR_NONE,
     STATUS,
-    Filter,
     Unclear,
     argument,
+    complaints,
+    counts,
+    executed,
     filtered,
+    handed_on,
     lines,
     silent,
 )
+from yarp.reduce.outputs import Output, segments_of
 from yarp.reduce.plan import SHELLS, Line, Plan, Segment, Shape
 from yarp.reduce.rules.match import Selection, launched, select
+from yarp.reduce.sinks import ERR, GONE, OUT, PIPE, redirected
 from yarp.shell.parse import parse
 from yarp.shell.quoting import RECOVERY
+from yarp.shell.state import kept_state
 from yarp.shell.syntax import Command, Group, Opaque, Pipeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.reduce.rules.match import Compiled
-    from yarp.shell.syntax import Chain, Part, Redirect, Word
+    from yarp.reduce.sinks import Sinks
+    from yarp.shell.syntax import Chain, Part, Word
 
 _MAX_SHELLS = 3  # bash -c 'bash -c "..."'
-_OUT, _ERR, _PIPE, _GONE = "out", "err", "pipe", "gone"
-_STANDARD = {
-    "/dev/stdout": 1, "/dev/fd/1": 1, "/proc/self/fd/1": 1,
-    "/dev/stderr": 2, "/dev/fd/2": 2, "/proc/self/fd/2": 2,
-}  # fmt: skip
 # Their output is read by what stands behind them, and their errors are none.
 _FEEDERS = frozenset(("yes", "echo", "printf", "true", ":"))
 _SHELL_SAYS = (b"bash: ", b"/bin/bash: ", b"sh: ", b"/bin/sh: ")
 _FAILING = frozenset(("exit", "return", "false"))
-_STATE = frozenset(
-    (
-        *("cd", "pushd", "popd", "dirs", "export", "declare", "typeset", "readonly", "local"),
-        *("source", ".", "alias", "unalias", "set", "unset", "shopt", "setopt", "unsetopt"),
-        *("umask", "ulimit", "trap", "exec", "eval", "exit", "logout", "return", "hash", "enable"),
-        *("fg", "bg", "jobs", "wait", "disown", "read", "mapfile", "readarray", "getopts", "let"),
-        *("deactivate", "conda", "nvm", "history", "bind", "complete", "builtin", "autoload"),
-    )
-)
-# What every process has; all other variables may be the shell's own.
-_EXPORTED = frozenset(
-    ("$HOME", "${HOME}", "$PWD", "${PWD}", "$USER", "${USER}", "$PATH", "${PATH}")
-)
-
-Sinks = dict[int, str]
-
-
-class _Output:
-    """What one command prints on standard output; without a selection nobody knows it."""
-
-    __slots__ = ("filter", "first", "known", "recovery", "selection")
-
-    def __init__(self, selection: Selection | None, *, recovery: bool = False) -> None:
-        self.selection = selection
-        self.recovery = recovery
-        self.known = True
-        # Whether it is the output of the first command of its pipeline.
-        self.first = False
-        self.filter = Filter()
 
 
 def read(text: str, rules: Compiled) -> Plan:
@@ -74,10 +48,10 @@ def read(text: str, rules: Compiled) -> Plan:
     chains = parse(text)
     if chains is None:
         return Plan(state=("?",))
-    state = tuple(dict.fromkeys(_state(chains)))
+    state = kept_state(chains)
     reader = _Reader(rules)
     try:
-        reader.chains(chains, {1: _OUT, 2: _ERR})
+        reader.chains(chains, {1: OUT, 2: ERR})
         return reader.plan(state)
     except Unclear:
         return Plan(state=state)
@@ -88,23 +62,29 @@ class _Reader:
 
     def __init__(self, rules: Compiled) -> None:
         self._rules = rules
-        self._items: list[_Output | Line] = []
+        self._items: list[Output | Line] = []
         self._diagnostics: dict[bytes, None] = {}
         self._whole_stderr = False
         self._conditional = False
         self._pipefail = False
         self._errexit = False
+        # Whether what is being read may not run, and whether what follows runs only after it.
+        self._optional = False
+        self._relied = False
+        self._pushed = False
         # What now expands to the exit status of the last output.
         self._told: frozenset[str] = frozenset()
         self._shells = 0
 
     def plan(self, state: tuple[str, ...]) -> Plan:
         """What the items make together."""
-        outputs = [item for item in self._items if isinstance(item, _Output)]
+        outputs = [item for item in self._items if isinstance(item, Output)]
         recovery = bool(outputs) and all(output.recovery for output in outputs)
         if recovery or not any(output.selection for output in outputs):
             return Plan(recovery=recovery, state=state)
-        segments = self._segments()
+        segments = segments_of(self._items)
+        if len(segments) > 1:
+            self._whole_stderr = True
         selections = [one.selection for one in segments if one.selection is not None]
         first = selections[0]
         options: dict[str, int] = {}
@@ -119,38 +99,6 @@ class _Reader:
         confidence = "conditional" if self._conditional else "final"
         return Plan(together, shape, confidence="complete" if complete else confidence, state=state)
 
-    def _segments(self) -> list[Segment]:
-        segments: list[Segment] = []
-        pending: list[Line] = []
-        for item in self._items:
-            if isinstance(item, Line):
-                pending.append(item)
-                continue
-            if item.recovery:
-                raise Unclear
-            segment = Segment(item.selection, item.filter.note, item.filter.limit)
-            segment.known = item.known
-            if segments:
-                at = next((i for i, line in enumerate(pending) if line.separates), None)
-                if at is None:
-                    raise Unclear
-                segments[-1].after = pending[:at]
-                segment.before = pending[at:]
-            else:
-                segment.before = pending
-            pending = []
-            segments.append(segment)
-        segments[-1].after = pending
-        for segment in segments:
-            # The status of one command is not that of another one printed earlier.
-            for line in segment.after[1:]:
-                line.status = ""
-            for line in segment.before:
-                line.status = ""
-        if len(segments) > 1:
-            self._whole_stderr = True
-        return segments
-
     # -- how commands follow one another --------------------------------------------------------
 
     def chains(self, chains: list[Chain], sinks: Sinks) -> None:
@@ -161,31 +109,33 @@ class _Reader:
             before = self._outputs()
             if not self._errexit:
                 self._forget(before)
-            for pipeline in chain.pipelines:
+            joins = [pipeline.join for pipeline in chain.pipelines[1:]]
+            for pipeline, follows in zip(chain.pipelines, [*joins, ""], strict=True):
+                self._relied = follows == "&&" or (self._errexit and not follows)
                 self._pipeline(pipeline, sinks, self._outputs()[len(before) :])
 
-    def _outputs(self) -> list[_Output]:
-        return [item for item in self._items if isinstance(item, _Output)]
+    def _outputs(self) -> list[Output]:
+        return [item for item in self._items if isinstance(item, Output)]
 
-    def _forget(self, outputs: list[_Output]) -> None:
+    def _forget(self, outputs: list[Output]) -> None:
         for output in outputs:
             output.known = False
 
-    def _pipeline(self, pipeline: Pipeline, sinks: Sinks, earlier: list[_Output]) -> None:
+    def _pipeline(self, pipeline: Pipeline, sinks: Sinks, earlier: list[Output]) -> None:
         stages = pipeline.stages
         if pipeline.join == "||" and not _gives_up(stages):
             if earlier:
                 self._conditional = True
             self._forget(earlier)
-        optional = bool(pipeline.join) or self._errexit
+        optional = bool(pipeline.join) or self._errexit or self._optional
         options = self._pipefail, self._errexit
         told = self._told
         at = len(self._items)
         if len(stages) == 1:
             self._part(stages[0], sinks, optional=optional)
         else:
-            self._piped(pipeline, sinks)
-        new = [item for item in self._items[at:] if isinstance(item, _Output)]
+            self._piped(pipeline, sinks, optional=optional)
+        new = [item for item in self._items[at:] if isinstance(item, Output)]
         if pipeline.negated:
             self._conditional = bool(new) or self._conditional
             self._forget(new)
@@ -202,22 +152,24 @@ class _Reader:
             known = STATUS if new[0].known else frozenset[str]()
             self._told = known | FIRST_STATUS if new[0].first else known
 
-    def _piped(self, pipeline: Pipeline, sinks: Sinks) -> None:
+    def _piped(self, pipeline: Pipeline, sinks: Sinks, *, optional: bool) -> None:
         """Find the stage whose output comes out at the end, filtered or not."""
         stages = pipeline.stages
         last = len(stages) - 1
         where: list[Sinks] = []
         for index, stage in enumerate(stages):
             self._expanded(stage, sinks)
-            here = {**sinks, 1: _PIPE} if index < last else sinks
-            here = _redirected(here, stage.redirects)
+            here = {**sinks, 1: PIPE} if index < last else sinks
+            here = redirected(here, stage.redirects)
             if pipeline.both[index]:
                 here[2] = here[1]
             where.append(here)
-        if where[last][1] not in (_OUT, _PIPE):
+        if where[last][1] not in (OUT, PIPE):
             # Nothing but errors is read of it.
             for stage, here in zip(stages, where, strict=True):
                 self._consumed(stage, here)
+            return
+        if self._counted(stages, where, optional=optional):
             return
         filters: list[tuple[str, list[str]]] = []
         at = last
@@ -232,30 +184,70 @@ class _Reader:
             filters.insert(0, (name, words))
             self._diagnostics[name.encode() + b": "] = None
             at -= 1
-        for stage, here in zip(stages[:at], where[:at], strict=True):
-            self._feeds(stage, here)
         produced = len(self._items)
-        if where[at][1] not in (_PIPE, _OUT):
+        if where[at][1] not in (PIPE, OUT):
             raise Unclear
-        self._part(stages[at], {**where[at], 1: _OUT}, optional=False, redirected=True)
+        handed = self._handed(stages[at]) if at else None
+        if handed is not None:
+            for stage, here in zip(stages[:at], where[:at], strict=True):
+                self._complains(stage, here)
+            self._diagnostics[b"xargs: "] = None
+            if not self._typed(handed, {**where[at], 1: OUT}, optional=False):
+                raise Unclear
+        else:
+            for stage, here in zip(stages[:at], where[:at], strict=True):
+                self._feeds(stage, here)
+            self._part(stages[at], {**where[at], 1: OUT}, optional=False, followed=True)
         new = self._items[produced:]
-        if len(new) != 1 or not isinstance(new[0], _Output):
+        if len(new) != 1 or not isinstance(new[0], Output):
             raise Unclear
         output = new[0]
         output.first = at == 0 and isinstance(stages[0], Command)
         for name, words in filters:
             if output.selection is not None:
-                _narrow(output, filtered(name, words, output.selection))
+                output.narrow(filtered(name, words, output.selection))
             elif output.recovery and name in ("sed", "tee"):
                 raise Unclear
-        if at and output.selection is not None and output.selection.family == "search":
+        searched = output.selection is not None and output.selection.family == "search"
+        if at and handed is None and searched:
             # It searched what was piped in: its lines name no files.
             raise Unclear
+
+    def _counted(self, stages: list[Part], where: list[Sinks], *, optional: bool) -> bool:
+        """Whether the pipeline ends in `wc -l`, which prints one line for all that it reads."""
+        last = stages[-1]
+        if not isinstance(last, Command) or not counts(self._words(last)[1]):
+            return False
+        if where[-1][1] != OUT:
+            raise Unclear
+        before = len(self._items)
+        for stage, here in zip(stages[:-1], where[:-1], strict=True):
+            self._consumed(stage, here)
+        if len(self._items) > before:
+            raise Unclear
+        self._items.append(Line((b"", b""), status="", optional=optional))
+        return True
+
+    def _handed(self, stage: Part) -> list[str] | None:
+        """The search that `xargs` starts with the names it reads."""
+        if not isinstance(stage, Command):
+            return None
+        words = self._words(stage)[1]
+        known = [word for word in words if word is not None]
+        return handed_on(known) if len(known) == len(words) else None
+
+    def _complains(self, stage: Part, sinks: Sinks) -> None:
+        """A stage before `xargs`: nothing of it is seen but complaints, known by their start."""
+        found = complaints(self._words(stage)[1]) if isinstance(stage, Command) else ()
+        if sinks[2] != GONE:
+            if not found or sinks[2] != ERR:
+                raise Unclear
+            self._diagnostics.update(dict.fromkeys(found))
 
     def _feeds(self, stage: Part, sinks: Sinks) -> None:
         if isinstance(stage, Command):
             name, _, _ = self._words(stage)
-            if name in _FEEDERS or (name is not None and sinks[2] == _GONE):
+            if name in _FEEDERS or (name is not None and sinks[2] == GONE):
                 return
         raise Unclear
 
@@ -263,33 +255,35 @@ class _Reader:
         """A stage whose standard output nobody sees."""
         if not isinstance(stage, Command):
             raise Unclear
-        self._command(stage, {**sinks, 1: _GONE}, optional=True)
+        self._command(stage, {**sinks, 1: GONE}, optional=True)
 
     # -- one command ----------------------------------------------------------------------------
 
-    def _part(self, part: Part, sinks: Sinks, *, optional: bool, redirected: bool = False) -> None:
-        if not redirected:
+    def _part(self, part: Part, sinks: Sinks, *, optional: bool, followed: bool = False) -> None:
+        if not followed:
             self._expanded(part, sinks)
-            sinks = _redirected(sinks, part.redirects)
+            sinks = redirected(sinks, part.redirects)
         if isinstance(part, Opaque):
             raise Unclear
         if isinstance(part, Group):
-            self._inside(part.body, sinks, apart=part.subshell)
+            self._inside(part.body, sinks, apart=part.subshell, optional=optional)
         else:
             self._command(part, sinks, optional=optional)
 
     def _expanded(self, part: Part, sinks: Sinks) -> None:
         """A `$( )` runs before the redirects of its command: its errors are not in them."""
-        if not isinstance(part, Command) or not part.starts_others or sinks[2] == _GONE:
+        if not isinstance(part, Command) or not part.starts_others or sinks[2] == GONE:
             return
-        if sinks[2] != _ERR:
+        if sinks[2] != ERR:
             raise Unclear
         self._whole_stderr = True
 
-    def _inside(self, body: list[Chain], sinks: Sinks, *, apart: bool) -> None:
+    def _inside(self, body: list[Chain], sinks: Sinks, *, apart: bool, optional: bool) -> None:
         kept = self._pipefail, self._errexit
         self._told = frozenset()
+        outside, self._optional = self._optional, optional
         self.chains(body, sinks)
+        self._optional = outside
         if apart:
             self._pipefail, self._errexit = kept
 
@@ -297,6 +291,8 @@ class _Reader:
         """The program, what a rule sees of its words, and the words; prefixes taken away."""
         words = command.words
         while words and words[0].literal in ("command", "builtin", "exec", "time", "\\"):
+            if len(words) == 3 and words[0].literal == "command" and words[1].literal == "-v":
+                break
             if words[0].literal == "time":
                 self._diagnostics.update(dict.fromkeys((b"real\t", b"user\t", b"sys\t")))
             words = words[1:]
@@ -304,8 +300,14 @@ class _Reader:
                 if words[0].literal != "-p":
                     raise Unclear
                 words = words[1:]
+        if command.words and not words:
+            raise Unclear  # `exec > log` is about all that follows
         argv = [argument(word) for word in words]
-        return (words[0].literal if words else None), argv, words
+        name = words[0].literal if words else None
+        if name is None and argv and argv[0] and argv[0][:1] in "~/":
+            # A program below the home directory.
+            name = None if {*argv[0]} & {*"*?[{"} else argv[0]
+        return name, argv, words
 
     def _command(self, command: Command, sinks: Sinks, *, optional: bool) -> None:
         out, err = sinks[1], sinks[2]
@@ -322,65 +324,79 @@ class _Reader:
             return
         if name == "alias":
             raise Unclear
-        printed = lines(name, words, optional=optional)
+        relied = self._relied or out == GONE or (name == "popd" and self._pushed)
+        if name in ONE_LINE_OR_NONE:
+            self._pushed = self._pushed or (name == "pushd" and relied)
+            self._diagnostics.update(dict.fromkeys((name.encode() + b": ", *_SHELL_SAYS)))
+        printed = lines(name, words, optional=optional, relied=relied)
         if printed is not None:
             self._print(printed, out)
             return
         known = [word for word in argv if word is not None]
-        if len(known) == len(argv) and self._typed(known, sinks):
+        if len(known) == len(argv) and self._typed(known, sinks, optional=optional):
             return
-        if name in FILTERS and out == _GONE:
+        if name in FILTERS and out == GONE:
             self._diagnostics[name.encode() + b": "] = None
         else:
             self._unknown(out, err)
 
     def _print(self, printed: list[Line], out: str) -> None:
-        if out == _OUT:
+        if out == OUT:
             self._items += printed
-        elif out == _ERR:
+        elif out == ERR:
             for line in printed:
                 if not line.texts[0]:
                     raise Unclear
                 self._diagnostics[line.texts[0]] = None
-        elif out != _GONE:
+        elif out != GONE:
             raise Unclear
 
-    def _typed(self, argv: list[str], sinks: Sinks) -> bool:
+    def _typed(self, argv: list[str], sinks: Sinks, *, optional: bool) -> bool:
         """Note the output of a command that something is known of; False for any other one."""
         out, err = sinks[1], sinks[2]
         program, command = launched(argv, self._rules)
         if program in SHELLS:
-            text = _script(command)
-            if text is None or self._shells == _MAX_SHELLS:
+            return self._shell(command, sinks, optional=optional)
+        if program == "find" and (inner := executed(command)) is not None:
+            before = self._outputs()
+            if not self._typed(inner, sinks, optional=optional):
                 return False
-            chains = parse(text)
-            if chains is None:
-                return False
-            self._shells += 1
-            kept = self._pipefail, self._errexit
-            self._pipefail = self._errexit = False
-            self._inside(chains, sinks, apart=False)
-            self._pipefail, self._errexit = kept
-            self._shells -= 1
+            self._diagnostics[b"find: "] = None
+            # The status is that of `find`.
+            self._forget(self._outputs()[len(before) :])
             return True
-        if program == "yarp" and out == _OUT and command[1:2] and command[1] in RECOVERY:
-            self._items.append(_Output(None, recovery=True))
+        if program == "yarp" and out == OUT and command[1:2] and command[1] in RECOVERY:
+            self._items.append(Output(None, recovery=True))
             return True
         selection = select(argv, self._rules)
-        if out != _OUT:
-            if selection is None or selection.family != "build" or err == _GONE:
+        if out != OUT:
+            if selection is None or selection.family != "build" or err == GONE:
                 return False
         elif selection is None:
             return False
-        self._items.append(_Output(selection))
+        self._items.append(Output(selection))
+        return True
+
+    def _shell(self, command: list[str], sinks: Sinks, *, optional: bool) -> bool:
+        """Read the text that a shell is given; False where it is none or cannot be read."""
+        text, options = _script(command)
+        chains = None if text is None or self._shells == _MAX_SHELLS else parse(text)
+        if chains is None:
+            return False
+        self._shells += 1
+        kept = self._pipefail, self._errexit
+        self._pipefail, self._errexit = "pipefail" in options, "e" in options
+        self._inside(chains, sinks, apart=False, optional=optional)
+        self._pipefail, self._errexit = kept
+        self._shells -= 1
         return True
 
     def _unknown(self, out: str, err: str) -> None:
-        if _OUT in (out, err):
-            self._items.append(_Output(None))
-        elif _PIPE in (out, err):
+        if OUT in (out, err):
+            self._items.append(Output(None))
+        elif PIPE in (out, err):
             raise Unclear
-        elif _ERR in (out, err):
+        elif ERR in (out, err):
             self._whole_stderr = True
 
     def _set(self, argv: list[str | None]) -> None:
@@ -396,100 +412,44 @@ class _Reader:
                 self._errexit = on or word == "errexit"
 
 
-def _narrow(output: _Output, added: Filter) -> None:
-    kept = output.filter
-    if kept.note and added.note:
-        kept.note = b"of a part of the lines:"
-        kept.limit = None
-    elif added.note:
-        output.filter = added
-
-
 def _gives_up(stages: list[Part]) -> bool:
     """`|| exit 1`: the status stays that of a failure."""
     stage = stages[0]
-    if len(stages) > 1 or not isinstance(stage, Command) or not stage.words:
+    if len(stages) > 1 or stage.redirects:
         return False
-    words = [word.literal for word in stage.words]
-    return words[0] in _FAILING and words[1:] != ["0"] and None not in words[1:]
+    if isinstance(stage, Group):
+        last = stage.body[-1].pipelines if stage.body else []
+        return len(last) == 1 and not stage.body[-1].background and _gives_up(last[0].stages)
+    if not isinstance(stage, Command) or not stage.words:
+        return False
+    if stage.words[0].literal not in _FAILING:
+        return False
+    after = stage.words[1:]
+    # `exit $?` right behind the `||`: in a group something ran before it.
+    told = len(after) == 1 and after[0].parts in ([("words", "$?")], [("value", "$?")])
+    return told or all(word.literal not in (None, "0") for word in after)
 
 
 def _plain(segment: Segment) -> bool:
     return not (segment.before or segment.after or segment.note)
 
 
-def _script(command: list[str]) -> str | None:
-    """The text that a shell is given with `-c`; None where it reads anything else."""
-    for at, word in enumerate(command[1:], 1):
+def _script(command: list[str]) -> tuple[str | None, set[str]]:
+    """The text that a shell is given with `-c`, None where it reads anything else; its options."""
+    options: set[str] = set()
+    given = False
+    words = iter(command[1:])
+    for word in words:
         if word in ("--login", "--norc", "--noprofile", "--posix"):
             continue
-        if word[:1] != "-" or word[:2] == "--" or set(word[1:]) - set("celu"):
-            return None
-        if "c" in word:
-            alone = not set(word) & set("eu") and len(command) == at + 2
-            return command[at + 1] if alone else None
-    return None
-
-
-def _redirected(sinks: Sinks, redirects: list[Redirect]) -> Sinks:
-    """Where the streams go after the redirects, in their order."""
-    sinks = dict(sinks)
-    for redirect in redirects:
-        operator = redirect.operator
-        target = redirect.target.literal
-        if operator in ("<", "<<", "<<-", "<<<", "<&", "<&-"):
-            continue
-        if operator == "<>":
-            raise Unclear
-        if operator in (">&", ">&-") and (target is None or target.isdecimal() or target == "-"):
-            if target is None and redirect.target.parts:
-                raise Unclear
-            source = _GONE if target in (None, "-") else sinks.get(int(target))
-            if source is None:
-                raise Unclear
-            sinks[1 if redirect.fd is None else redirect.fd] = source
-            continue
-        copied = _STANDARD.get(target or "")
-        device = (target or "").startswith("/dev/") and target != "/dev/null"
-        if device and copied is None:
-            raise Unclear
-        went = _GONE if copied is None else sinks[copied]
-        if operator in ("&>", "&>>") or (operator == ">&" and redirect.fd is None):
-            sinks[1] = sinks[2] = went
-        elif operator in (">", ">>", ">|"):
-            sinks[1 if redirect.fd is None else redirect.fd] = went
-        else:
-            raise Unclear
-    return sinks
-
-
-def _state(chains: list[Chain]) -> list[str]:
-    """What the text changes or uses of the shell that runs it."""
-    found: list[str] = []
-    for chain in chains:
-        if chain.background:
-            found.append("&")
-        for pipeline in chain.pipelines:
-            for part in pipeline.stages:
-                if isinstance(part, Opaque):
-                    found.append(part.kind)
-                elif isinstance(part, Group):
-                    if not part.subshell:
-                        found += _state(part.body)
-                else:
-                    found += _state_of(part)
-    return found
-
-
-def _state_of(command: Command) -> list[str]:
-    found = [] if command.words else [text.partition("=")[0] for text in command.assigns]
-    for word in command.words:
-        found += [
-            text
-            for kind, text in word.parts
-            if kind in ("value", "words") and text[:1] == "$" and text not in _EXPORTED
-        ]
-    name = next((w.literal for w in command.words if w.literal not in ("command", "time")), None)
-    if name in _STATE:
-        found.append(name or "")
-    return found
+        if word[:1] != "-" or word == "--":
+            text = next(words, None) if word == "--" else word
+            # More words are `$0`, `$1` and so on of the text.
+            return (text if given and next(words, None) is None else None), options
+        if not set(word[1:]) <= set("celuo"):
+            return None, options
+        given = given or "c" in word
+        options.update(word[1:])
+        if "o" in word:
+            options.add(next(words, ""))
+    return None, options

@@ -36,6 +36,7 @@ class Parts(Family):
         self._wanted = _separators(shape.segments)
         self._known = sorted({line for line, _ in self._wanted})
         self._at = 0
+        self._openings = [segment.opening for segment in shape.segments]
         self._diagnostics: tuple[list[bytes], list[bytes]] = ([], [])
         self._stderr = bytearray()
         self._strange = shape.merged and (shape.whole_stderr or len(shape.segments) > 1)
@@ -59,7 +60,7 @@ class Parts(Family):
 
     def finish(self, status: Status) -> list[Piece] | None:
         """All pieces in their order; None: the exact bytes."""
-        split = len(self._parts) == 1 or not self._wanted
+        split = len(self._parts) == 1 or not (self._wanted or any(self._openings))
         if self._strange or not split or len(self._stderr) > _WHOLE_BYTES:
             return None
         pieces: list[Piece] = []
@@ -92,12 +93,25 @@ class Parts(Family):
             _, segment = self._wanted.pop(0)
             if segment is not None:
                 if where > start:
-                    self._parts[self._at].feed(0, block[start:where])
+                    self._give(block[start:where])
                 self._at = segment
                 start = where
             at = where + len(line) + 1
         if start < len(block):
-            self._parts[self._at].feed(0, block[start:])
+            self._give(block[start:])
+
+    def _give(self, block: bytes) -> None:
+        """Give lines to the current segment, up to where the next one opens."""
+        while self._at + 1 < len(self._parts) and (opening := self._openings[self._at + 1]):
+            found = _line_at(block, opening)
+            if found < 0:
+                break
+            if found:
+                self._parts[self._at].feed(0, block[:found])
+            self._at += 1
+            self._openings[self._at] = b""
+            block = block[found:]
+        self._parts[self._at].feed(0, block)
 
     def _without_diagnostics(self, stream: int, block: bytes) -> bytes:
         for start in self._shape.diagnostics:

@@ -50,15 +50,17 @@ class Segment:
     `selection` None: no rule knows it, it is shown whole. `known`: the exit status of the text
     tells whether this command succeeded. `note` says which part of its output this is, where
     a filter took some away; `limit` is the number of lines that the filter lets through.
+    `opening`: how its first line begins, where no line stands between it and the segment before.
     """
 
-    __slots__ = ("after", "before", "known", "limit", "note", "selection")
+    __slots__ = ("after", "before", "known", "limit", "note", "opening", "selection")
 
     def __init__(self, selection: Selection | None, note: bytes, limit: int | None) -> None:
         self.selection = selection
         self.note = note
         self.limit = limit
         self.known = True
+        self.opening = b""
         self.before: list[Line] = []
         self.after: list[Line] = []
 
@@ -128,7 +130,11 @@ def plan(text: str, rules: Compiled) -> Plan:
         selection = select(argv, rules)
         if selection is not None:
             return Plan(selection)
-        if argv[0] not in _PREFIXES and launched(argv, rules)[0] not in SHELLS:
+        if (
+            argv[0] not in _PREFIXES
+            and launched(argv, rules)[0] not in SHELLS
+            and "-exec" not in argv
+        ):
             return Plan()
     if not _worth_reading(text, rules):
         return Plan()

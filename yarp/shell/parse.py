@@ -307,7 +307,9 @@ class _Reader:
     def _read_word(self, node: Node, parts: list[tuple[str, str]]) -> None:
         kind = node.type
         text = self._text(node)
-        if kind == "concatenation":
+        if text == "{}":
+            parts.append(("text", text))  # no shell expands it: `find -exec cmd {} +`
+        elif kind == "concatenation":
             at = node.start_byte
             for child in node.children:
                 if child.start_byte != at:

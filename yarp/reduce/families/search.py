@@ -205,6 +205,12 @@ class Family(base.Family):
                 self.binary.append(line)
         elif line.startswith(ERRORS):
             self._complain(line)
+        elif self.shape.numbered and number_of(line)[1] == b":":
+            # The last run of `xargs grep -n` had one file, which it does not name.
+            file = self._file(b"")
+            self._count(file, 1)
+            if file is not None and len(file.lines) < LINES_PER_FILE:
+                self._keep(file, line, match=True)
         elif line and line != b"--":
             if len(self.pending) < NOTES_KEPT:
                 self.pending.append(line)

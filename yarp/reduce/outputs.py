@@ -1,0 +1,133 @@
+"""What a text prints, in order, cut into segments that can be told apart.
+
+Two outputs with nothing between them are one segment where one summary is true of both, and two
+where the second shows by itself. What does not hold for every output of these tools is not done:
+what cannot be told apart stays exact.
+"""
+
+from __future__ import annotations
+
+from yarp.reduce.commands import Filter, Unclear
+from yarp.reduce.plan import Line, Segment
+from yarp.reduce.rules.match import Selection
+
+# Their lines stand for themselves: two outputs of one are an output of it, and counts add up.
+_LINE_BY_LINE = (("find",), ("rg",), ("grep",), ("egrep",), ("fgrep",), ("git", "grep"))
+_DIFF = b"diff --git "
+_PYTEST = b"=" * 29 + b" test session starts ="
+# What never prints such a line itself, and what always begins with it (or prints nothing).
+_BEFORE_DIFF = (("git", "status"), ("git", "log"), ("git", "branch"))
+_BEFORE_PYTEST = frozenset(("ruff", "mypy", "black", "isort", "flake8", "pyright", "pylint"))
+_QUIET = ("--quiet", "--silent", "--no-header", "--collect-only", "--co")
+
+
+class Output:
+    """What one command prints on standard output; without a selection nobody knows it."""
+
+    __slots__ = ("filter", "first", "known", "recovery", "selection")
+
+    def __init__(self, selection: Selection | None, *, recovery: bool = False) -> None:
+        self.selection = selection
+        self.recovery = recovery
+        self.known = True
+        # Whether it is the output of the first command of its pipeline.
+        self.first = False
+        self.filter = Filter()
+
+    def narrow(self, added: Filter) -> None:
+        """Note that one more filter took lines away."""
+        kept = self.filter
+        if kept.note and added.note:
+            kept.note = b"of a part of the lines:"
+            kept.limit = None
+        elif added.note:
+            self.filter = added
+
+
+def segments_of(items: list[Output | Line]) -> list[Segment]:
+    """The outputs as segments with the lines around them; Unclear: they cannot be told apart."""
+    segments: list[Segment] = []
+    pending: list[Line] = []
+    for item in items:
+        if isinstance(item, Line):
+            pending.append(item)
+            continue
+        if item.recovery:
+            raise Unclear
+        segment = Segment(item.selection, item.filter.note, item.filter.limit)
+        segment.known = item.known
+        if segments:
+            last = segments[-1]
+            at = next((i for i, line in enumerate(pending) if line.separates), None)
+            if at is None and pending:
+                raise Unclear
+            if at is None:
+                at = 0
+                if both := _united(last, segment):
+                    last.selection = both
+                    last.known = last.known and segment.known
+                    continue
+                segment.opening = _opening(last, segment)
+                if not segment.opening:
+                    raise Unclear
+            last.after = pending[:at]
+            segment.before = pending[at:]
+        else:
+            segment.before = pending
+        pending = []
+        segments.append(segment)
+    segments[-1].after = pending
+    for segment in segments:
+        # The status of one command is not that of another one printed earlier.
+        for line in segment.after[1:]:
+            line.status = ""
+        for line in segment.before:
+            line.status = ""
+    return segments
+
+
+def _united(first: Segment, second: Segment) -> Selection | None:
+    """A selection for both outputs as one; None: they are not of one kind."""
+    one, other = first.selection, second.selection
+    if one is None or other is None or first.note or second.note or second.opening:
+        return None
+    if (one.pack, one.rule) != (other.pack, other.rule):
+        return None
+    head = next((head for head in _LINE_BY_LINE if one.argv[: len(head)] == head), None)
+    if head is None or _options(one) != _options(other):
+        return None
+    # Where both name files or neither does; the words searched for are not the same.
+    kinds = {min(_operands(selection, len(head)), 3) > 2 for selection in (one, other)}
+    if len(kinds) > 1 and head != ("find",):
+        return None
+    places = (".",) * 3 if True in kinds else ()
+    argv = (*head, *_options(one), *places)
+    return Selection(one.pack, one.rule, one.family, one.options, argv)
+
+
+def _opening(first: Segment, second: Segment) -> bytes:
+    """How the first line of the second output begins, and no line of the first; else empty."""
+    one, other = first.selection, second.selection
+    if (
+        one is None
+        or other is None
+        or (second.note and not second.note.startswith(b"of the first"))
+    ):
+        return b""
+    if other.argv[:2] == ("git", "diff"):
+        return _DIFF if one.argv[:2] in _BEFORE_DIFF else b""
+    if other.argv[:1] == ("pytest",) and one.argv[0] in _BEFORE_PYTEST:
+        quiet = any(
+            word.startswith(_QUIET) or (word[:1] == "-" and word[:2] != "--" and "q" in word)
+            for word in other.argv[1:]
+        )
+        return b"" if quiet else _PYTEST
+    return b""
+
+
+def _options(selection: Selection) -> tuple[str, ...]:
+    return tuple(word for word in selection.argv[1:] if word[:1] == "-")
+
+
+def _operands(selection: Selection, head: int) -> int:
+    return sum(word[:1] != "-" for word in selection.argv[head:])
