@@ -19,8 +19,10 @@ _LONG = re.compile(
     rb"^(?:\s*\d+\s+){0,2}([-bcdlpsDC])[-rwxsStTlL]{9}[.+@]?\s+\d+\s+\S+\s+(?:\S+\s+)?"
     rb"(\d[\d.,]*[KMGTPE]?|\d+,\s*\d+)\s+"
     rb"(?:\d{4}-\d\d-\d\d(?:[ T][\d:.]+(?: [+-]\d{4})?)?|\S+\s+\d{1,2}\s+(?:\d\d:\d\d|\d{4})"
-    rb"|\d{1,2}\.?\s+\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
+    rb"|\d{1,2}\.?\s+\S+\s+(?:\d\d:\d\d|\d{4})|\d\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
 )
+# Such a line is one of a long list, whatever its language writes for a date.
+_MODES = re.compile(rb"^(?:\s*\d+\s+){0,2}[-bcdlpsDC](?:[-r][-w][-xsStTlL]){3}[.+@]?\s+\d+\s")
 _BRANCH = re.compile(r"^((?:[│|][ \xa0]{3}| {4})*)(?:[├└]── |\|-- |`-- )(?:\[[^\]]*\]  )?(.*)$")
 # What tools make and fetch: named last, since people rarely look for it.
 _MADE = re.compile(
@@ -69,6 +71,8 @@ class Family(base.Family):
             lines.pop()
         read = {"ls": _Ls, "tree": _Tree, "find": _Paths, "fd": _Paths, "fdfind": _Paths}
         listing = read.get(self._program, _Names)(lines)
+        if listing.unread:
+            return None
         return listing.pieces() + complaints
 
 
@@ -118,6 +122,8 @@ class _Names:
         self.directories: set[bytes] = set()
         self.sizes: list[tuple[int, bytes]] = []
         self.said: list[bytes] = []
+        # Whether a line was met that is no name: then nothing can be counted.
+        self.unread = False
         self.read(lines)
 
     def read(self, lines: list[bytes]) -> None:
@@ -183,6 +189,7 @@ class _Paths(_Names):
             return
         for line in lines:
             match = _LONG.match(line)
+            self.unread = self.unread or (not match and _MODES.match(line) is not None)
             path = match[3] if match else line
             self.paths.append(path)
             if match and match[1] != b"d" and match[2].isdigit():
@@ -214,6 +221,7 @@ class _Ls(_Names):
 
     def _entry(self, directory: bytes, line: bytes) -> None:
         match = _LONG.match(line)
+        self.unread = self.unread or (not match and _MODES.match(line) is not None)
         name = match[3] if match else line
         if name in (b".", b".."):
             self.silent += 1
