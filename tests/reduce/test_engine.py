@@ -220,6 +220,12 @@ def test_both_ends_of_a_line_stay_within_their_room_and_whole(text, room):
     assert "\ufffd" not in shown.decode()
 
 
+@given(st.text("a\r\n", max_size=40))
+def test_of_each_line_stays_what_its_carriage_returns_left(text):
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
+    assert seen(PAD + PAD + text.encode()) == PAD + PAD + "\n".join(lines).encode()
+
+
 def test_dense_and_sparse_carriage_returns_are_read_alike():
     line = b"1\r2\r3\r4\r5\n\rx\ny\r\n"
     assert seen(PAD + line * 60) == PAD + b"5\nx\ny\n" * 60

@@ -156,16 +156,16 @@ def _plain(block: bytes) -> bytes:
 
 def _last_states(block: bytes) -> bytes:
     """The block's lines as a terminal shows them at last: what a carriage return overwrote goes."""
-    if b"\r\r" in block:
-        import re
-
-        block = re.sub(rb"\r+", b"\r", block)
+    returns = block.count(b"\r")
+    at_starts = block.count(b"\n\r") + block.startswith(b"\r")
+    if returns in (block.count(b"\r\n"), at_starts):
+        return block.translate(None, b"\r")  # nothing was overwritten
+    while b"\r\r" in block:
+        block = block.replace(b"\r\r", b"\r")
     block = block.replace(b"\r\n", b"\n")
-    if block.count(b"\r") > len(block) // 16:
-        import re
-
-        # One step a line rather than one for each carriage return.
-        return re.sub(rb"(?m)^[^\n]*\r", b"", block)
+    # One step for each line or for each carriage return, whichever are fewer.
+    if block.count(b"\n") < block.count(b"\r"):
+        return b"\n".join([line.rpartition(b"\r")[2] for line in block.split(b"\n")])
     *parts, last = block.split(b"\r")
     return b"".join([part[: part.rfind(b"\n") + 1] for part in parts]) + last
 

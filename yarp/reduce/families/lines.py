@@ -25,20 +25,26 @@ LAST_BYTES = 4 * 1024
 class Wake:
     """The lines that end a stretch of noise: by how they start, or by what they hold."""
 
-    __slots__ = ("_start", "inside", "starts")
+    __slots__ = ("_pattern", "inside", "starts")
 
     def __init__(self, *starts: bytes, inside: tuple[bytes, ...] = ()) -> None:
         self.starts = starts
         self.inside = inside
-        self._start: re.Pattern[bytes] | None = None
+        self._pattern: re.Pattern[bytes] | None = None
 
-    def start(self) -> re.Pattern[bytes]:
-        """The pattern of a newline and one of the starts; compiled when first needed."""
-        if self._start is None:
-            import re
+    def stands(self, data: bytes, start: int, stop: int) -> bool:
+        """Whether the line from `start` up to its newline at `stop` is one of them."""
+        if data.startswith(self.starts, start):
+            return True
+        return any(data.find(needle, start, stop + 1) >= 0 for needle in self.inside)
 
-            self._start = re.compile(b"\n(?:" + b"|".join(map(re.escape, self.starts)) + b")")
-        return self._start
+    def search(self, data: bytes, position: int) -> int:
+        """Where the first one from `position` on is found, or -1: its newline, or what it holds."""
+        if self._pattern is None:
+            starts = [b"\n" + start for start in self.starts]
+            self._pattern = automaton(b"|".join(map(_quoted, [*starts, *self.inside])))
+        found = self._pattern.search(data, position)
+        return found.start() if found else -1
 
 
 class Parser:
@@ -171,7 +177,7 @@ def wanted(window: bytes, parser: Parser) -> Iterator[bytes]:
     data = b"\n" + window
     position = 0  # always at the newline before a line
     end = len(data) - 1 if data.endswith(b"\n") else len(data)
-    ahead: dict[bytes | Wake, int] = {}
+    ahead: dict[Wake, int] = {}
     while position < end:
         wake = parser.wake()
         if wake is not None:
@@ -190,7 +196,7 @@ def _late(window: bytes, parser: Parser, late: Wake) -> Iterator[bytes]:
     data = b"\n" + window
     position = below = 0
     end = len(data) - 1 if data.endswith(b"\n") else len(data)
-    ahead: dict[bytes | Wake, int] = {}
+    ahead: dict[Wake, int] = {}
     while position < end:
         if not (below and parser.below()):
             position = _next(late, data, position, end, ahead)
@@ -206,18 +212,30 @@ def _late(window: bytes, parser: Parser, late: Wake) -> Iterator[bytes]:
         position = stop
 
 
-def _next(wake: Wake, data: bytes, position: int, end: int, ahead: dict[bytes | Wake, int]) -> int:
+def _next(wake: Wake, data: bytes, position: int, end: int, ahead: dict[Wake, int]) -> int:
     """The newline before the next line that wakes, from `position` on; `end` when there is none."""
     # What was found ahead is not searched again before it is reached.
-    best = ahead.get(wake, -1)
-    if best < position:
-        found = wake.start().search(data, position) if wake.starts else None
-        ahead[wake] = best = min(end, found.start()) if found else end
-    for needle in wake.inside:
-        at = ahead.get(needle, -1)
-        if at < position:
-            at = data.find(needle, position)
-            ahead[needle] = at = end if at < 0 else at
-        if at < best:
-            best = max(position, data.rfind(b"\n", position, at + 1))
-    return best
+    at = ahead.get(wake, -1)
+    if at < position:
+        # Where every line wakes, looking at each costs less than searching.
+        stop = data.find(b"\n", position + 1)
+        if wake.stands(data, position + 1, end if stop < 0 else stop):
+            return position
+        at = wake.search(data, position)
+        ahead[wake] = at = end if at < 0 else at
+    return at if at >= end else max(position, data.rfind(b"\n", position, at + 1))
+
+
+def automaton(pattern: bytes) -> re.Pattern[bytes]:
+    """A pattern that costs the same whatever it is searched in, and takes bytes as they are."""
+    import re2
+
+    options = re2.Options()
+    # In UTF-8 mode a line with one invalid byte would never match.
+    options.encoding = re2.Options.Encoding.LATIN1
+    compiled: re.Pattern[bytes] = re2.compile(pattern, options)
+    return compiled
+
+
+def _quoted(text: bytes) -> bytes:
+    return b"".join(b"\\x%02x" % byte for byte in text)

@@ -11,6 +11,7 @@ import re
 from yarp.reduce.blocks import shorter_lines
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.lines import automaton
 from yarp.reduce.families.shapes import Shape, Shapes, vague
 
 FATAL, ERROR, WARNING, ROUTINE, FRAME = range(5)
@@ -383,14 +384,7 @@ def _scanner() -> "_Scanner":
     """What finds trouble in a whole block: RE2, which hostile text does not slow down."""
     global _SCANNER  # noqa: PLW0603 - compiled once a process, only where it is needed
     if _SCANNER is None:
-        try:
-            import re2
-
-            options = re2.Options()
-            options.encoding = re2.Options.Encoding.LATIN1
-            _SCANNER = re2.compile(b"(?i)" + _TROUBLE, options)
-        except ImportError:
-            _SCANNER = _ERROR
+        _SCANNER = automaton(b"(?i)" + _TROUBLE)
     return _SCANNER
 
 

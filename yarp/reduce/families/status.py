@@ -11,7 +11,7 @@ from collections import Counter
 
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
-from yarp.reduce.families.lines import Windows
+from yarp.reduce.families.lines import Windows, automaton
 from yarp.reduce.families.names import counted, factor
 
 _KEPT = 300
@@ -213,11 +213,7 @@ class Lines(_Reader):
 
 def _search(patterns: list[bytes]) -> Any:
     """One search for any of these in whole windows, linear whatever stands there."""
-    import re2
-
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1
-    return re2.compile(b"(?m)" + b"|".join(b"(?:%b)" % each for each in patterns), options)
+    return automaton(b"(?m)" + b"|".join(b"(?:%b)" % each for each in patterns))
 
 
 def _beginning(window: bytes, starts: tuple[bytes, ...]) -> list[int]:

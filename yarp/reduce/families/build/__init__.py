@@ -12,7 +12,7 @@ from yarp.reduce.families.build.reader import Reader
 from yarp.reduce.families.build.report import Report
 from yarp.reduce.families.build.telling import pieces
 from yarp.reduce.families.build.words import ERROR, LATE, UNSAID, WAKE
-from yarp.reduce.families.lines import LINES_TAKEN, Windows, split
+from yarp.reduce.families.lines import LINES_TAKEN, Windows, automaton, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -179,9 +179,9 @@ class _Lane:
             if self._taken >= 2 * LINES_TAKEN:
                 return
             if not self._late:
-                self._late, self._pattern = True, _pattern(LATE)
+                self._late, self._pattern = True, automaton(LATE)
         if self._pattern is None:
-            self._pattern = _pattern(WAKE)
+            self._pattern = automaton(WAKE)
         self.reader.report.partial = True
         self._taken += 1
         reader, search = self.reader, self._pattern.search
@@ -204,18 +204,3 @@ class _Lane:
             # Long lines cost more: they use up the share sooner.
             self._taken += 1 + (stop - position) // 256
             position = before = stop + 1
-
-
-def _pattern(needles: bytes) -> re.Pattern[bytes]:
-    """One automaton for all needles: bytes as they are, so that invalid UTF-8 hides nothing."""
-    try:
-        import re2
-
-        options = re2.Options()
-        options.encoding = re2.Options.Encoding.LATIN1
-        compiled: re.Pattern[bytes] = re2.compile(needles, options)
-    except ImportError:
-        import re
-
-        compiled = re.compile(needles)
-    return compiled
