@@ -41,6 +41,5 @@ def failure(rule: Rule, example: Example, rules: dict[str, Any]) -> str | None:
     shown = (summary.stdout + summary.stderr).decode()
     lost = [fact for fact in example.keep if fact not in shown]
     said = [fact for fact in example.absent if fact in shown]
-    if lost or said:
-        return f"loses {lost}, still says {said}"
-    return None
+    problems = [f"loses {lost}"] * bool(lost) + [f"still says {said}"] * bool(said)
+    return ", ".join(problems) or None

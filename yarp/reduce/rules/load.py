@@ -23,7 +23,7 @@ _BUDGETS = {
     "minimum_savings_bytes": (0, 1 << 20),
     "minimum_savings_percent": (0, 100),
 }
-_FAMILIES = ("test", "search", "diff", "list", "status", "log", "build", "table", "json")
+FAMILIES = ("test", "search", "diff", "list", "status", "log", "build", "table", "json")
 _FILE_BYTES = 1 << 20
 _INPUT_BYTES = 4 << 20
 # Rules are compared in pairs.
@@ -273,8 +273,8 @@ def _rule(table: _Table, pack: str, root: Traversable, file: str) -> Rule:
     family = table.take("family", str)
     if (family is not None) != (action == "reduce"):
         raise ConfigError(f"{table.where}: family belongs to action = 'reduce', and only there")
-    if family is not None and family not in _FAMILIES:
-        raise ConfigError(f"{table.where}: family must be one of {', '.join(_FAMILIES)}")
+    if family is not None and family not in FAMILIES:
+        raise ConfigError(f"{table.where}: family must be one of {', '.join(FAMILIES)}")
     programs = table.words("programs", required=True)
     if not programs or any("/" in name or name.split() != [name] for name in programs):
         raise ConfigError(f"{table.where}: programs must be names without a path")
