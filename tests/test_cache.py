@@ -99,6 +99,7 @@ def test_the_first_call_compiles_and_the_next_one_reads(plugin_site, cached):
         "decode": "yarp_acme:decode",
         "reply": None,
         "replace": None,
+        "refused": None,
         "install": None,
         "uninstall": None,
         "health": None,

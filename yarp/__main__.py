@@ -7,6 +7,7 @@ import sys
 # Commands that run once per tool call or recovery: they import almost nothing.
 _LEAN = {
     "run": "yarp.runner",
+    "hook": "yarp.hook",
     "search": "yarp.cli.recover",
     "read": "yarp.cli.recover",
     "grep": "yarp.cli.recover",

@@ -8,13 +8,12 @@ most and may be repeated. Source: seed 000, "Write lifecycle"; spec "Archive".
 from __future__ import annotations
 
 import os
-import stat
 import sys
 
 from yarp import paths, payload
 from yarp.archive.read import Reader
 from yarp.archive.write import Archive
-from yarp.errors import ConfigError, PluginError, ReferenceUnknown, StorageError
+from yarp.errors import ConfigError, PluginError, ReferenceUnknown
 from yarp.reduce import plan as plans
 from yarp.shell.quoting import quote
 from yarp.types import CallEnded, CallStarted
@@ -67,13 +66,18 @@ class Shortened:
 class Capture:
     """The calls of one host, as its events tell them."""
 
-    def __init__(self, compiled: Compiled, program: tuple[str, ...]) -> None:
-        """`program` is the argv that starts this very `yarp`, for wrapped commands."""
+    def __init__(
+        self, compiled: Compiled, program: tuple[str, ...], archive: Archive | None = None
+    ) -> None:
+        """`program` is the argv that starts this very `yarp`, for wrapped commands.
+
+        `archive` is one that is open already.
+        """
         self._compiled = compiled
         self.settings = compiled.settings
         self._program = program
         self._path = paths.archive_file(compiled.settings.archive_path)
-        self._archive: Archive | None = None
+        self._archive = archive
         self._reader: Reader | None = None
 
     # -- before the tool runs ---------------------------------------------------------------
@@ -85,8 +89,14 @@ class Capture:
         tool_name: str,
         tool_input: object,
         working_directory: str | None,
+        *,
+        unpermissioned: bool | None = None,
+        detached: bool = False,
     ) -> Plan:
-        """Decide about a call; commits nothing. An error here blocks the call."""
+        """Decide about a call; commits nothing. An error here blocks the call.
+
+        The flags are those of `CallStarted`.
+        """
         host = self._compiled.host(session.agent)
         key = host["shell_tools"].get(tool_name)
         if key is None or not isinstance(tool_input, dict):
@@ -112,7 +122,9 @@ class Capture:
         command = text if rewritten is None else rewritten
         planned = plans.plan(command, self._compiled.rules_for(working_directory))
         wrapped: str | None = None
-        if host["shell"] is not None:
+        policy = self.settings.hosts.get(session.agent, {}).get("wrap", host["wrap"])
+        allowed = policy == "always" or (policy == "unpermissioned" and unpermissioned is True)
+        if host["shell"] is not None and allowed and not detached:
             wrapped = rewrite(
                 command,
                 planned,
@@ -130,15 +142,27 @@ class Capture:
         )
 
     def begin(
-        self, session: SessionKey, call: CallFacts, before: bytes, after: bytes, captured_at_ms: int
+        self,
+        session: SessionKey,
+        call: CallFacts,
+        before: bytes,
+        after: bytes,
+        captured_at_ms: int,
+        *,
+        own_time: bool = False,
     ) -> str:
-        """Commit a call and both its inputs; its archive reference. The tool may run after this."""
+        """Commit a call and both its inputs; its archive reference. The tool may run after this.
+
+        `own_time` as for `Archive.begin_call`.
+        """
         self._compiled.host(session.agent)  # a host whose plugin is gone must not run unwatched
         whole = payload.of(before)
         changed = whole if after == before else payload.of(after)
-        reference = self._writer().begin_call(session, call, whole, changed, captured_at_ms)
+        reference = self._writer().begin_call(
+            session, call, whole, changed, captured_at_ms, own_time=own_time
+        )
         if self._compiled.callbacks.get("yarp_call_started"):
-            self._tell(
+            self.tell(
                 "yarp_call_started",
                 CallStarted(
                     session.source_session_id,
@@ -174,7 +198,7 @@ class Capture:
         output: Payload | None = None
         media_type = payload.BINARY
         if full_output_path is not None and self._is_shell_call(session, source_call_id):
-            output, media_type = self._read_whole(full_output_path)
+            output, media_type = payload.of_file(full_output_path, os.path.dirname(self._path))
         try:
             archive.result_before(
                 session, source_call_id, payload.of(result), output, media_type, captured_at_ms
@@ -192,7 +216,7 @@ class Capture:
         captured_at_ms: int,
     ) -> str:
         """Commit the text that the host would have shown; the call's archive reference."""
-        whole = payload.of(_utf8(text))
+        whole = payload.of(payload.utf8(text))
         return self._writer().result_text(
             session, source_call_id, whole, completeness, captured_at_ms
         )
@@ -253,7 +277,7 @@ class Capture:
         row = self._row(session, source_call_id)
         before = self._archived().snapshot(row.call_id, "result", "before")
         whole = result if before is None else self._archived().payload(before.sha256)
-        self._tell(
+        self.tell(
             "yarp_call_finished",
             CallEnded(
                 session.source_session_id,
@@ -268,7 +292,7 @@ class Capture:
             ),
         )
 
-    def _tell(self, hook: str, call: CallStarted | CallEnded) -> None:
+    def tell(self, hook: str, call: CallStarted | CallEnded) -> None:
         """Tell plugins of what is committed; their faults are reported and change nothing."""
         from yarp import plugins
 
@@ -321,7 +345,7 @@ class Capture:
         source = "result_text" if whole is None else "source_output"
         reduction = Reduction(selection, self.settings, self._compiled.candidates, shape)
         if whole is None:
-            reduction.feed(0, _utf8(text.removesuffix(ending)))
+            reduction.feed(0, payload.utf8(text.removesuffix(ending)))
         else:
             completeness = "complete"
             descriptor = self._archived().payload_file(whole.sha256, os.path.dirname(self._path))
@@ -356,7 +380,7 @@ class Capture:
         a wrapped command wrote to (of two, the longer one is named). `ending` as in `reduce`.
         """
         budget = self.settings.output_cap_bytes
-        if not self.settings.archive_enabled or budget == 0 or len(_utf8(text)) <= budget:
+        if not self.settings.archive_enabled or budget == 0 or len(payload.utf8(text)) <= budget:
             return None
         from yarp.reduce.cap import cap
 
@@ -364,7 +388,7 @@ class Capture:
         named, whole = self._shown(row, source)
         if whole is not None:
             text, completeness = self._archived().payload(whole.sha256).decode(), "complete"
-        room = budget - len(_utf8(ending))
+        room = budget - len(payload.utf8(ending))
         short = cap(text.removesuffix(ending), room, row.archive_ref, named, completeness)
         return Shortened(short + ending, named)
 
@@ -424,33 +448,6 @@ class Capture:
             in self._compiled.host(session.agent)["shell_tools"]
         )
 
-    def _read_whole(self, path: str) -> tuple[Payload, str]:
-        """The bytes of a regular file that did not change size meanwhile, and their media type."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError as error:
-            raise StorageError(
-                f"the host's full output cannot be read: {error.strerror}"
-            ) from error
-        try:
-            before = os.fstat(descriptor)
-            if not stat.S_ISREG(before.st_mode):
-                raise StorageError("the host's full output is not a regular file")
-            writer = payload.PayloadWriter(os.path.dirname(self._path))
-            try:
-                while chunk := os.read(descriptor, _READ_BYTES):
-                    writer.write(chunk)
-                whole = writer.finish()
-            except BaseException:
-                writer.abandon()
-                raise
-            if not before.st_size == os.fstat(descriptor).st_size == whole.byte_length:
-                whole.close()
-                raise StorageError("the host's full output changed while it was read")
-        finally:
-            os.close(descriptor)
-        return whole, writer.media_type
-
 
 def rewrite(
     command: str,
@@ -496,14 +493,6 @@ def wrap(
         words += ["--shell-program", shell]
     words += ["--shell", command]
     return " ".join(map(quote, words))
-
-
-def _utf8(text: str) -> bytes:
-    """A host's text as UTF-8; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def _parsed(canonical: bytes) -> object:

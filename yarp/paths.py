@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from yarp.errors import ConfigError, PermissionsTooOpen, StorageError
 
@@ -66,6 +67,27 @@ def archive_file(configured: str | None = None) -> str:
             raise ConfigError("YARP_ARCHIVE must be an absolute path")
         return override
     return configured or os.path.join(data_dir(), "tool-calls.sqlite3")
+
+
+def account() -> str:
+    """The account of the operating system that this process runs for."""
+    name = os.environ.get("USER") or os.environ.get("LOGNAME")
+    if name:
+        return name
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def program(argv0: str) -> tuple[str, ...]:
+    """The words that start this very `yarp` from anywhere."""
+    path = os.path.abspath(argv0)
+    if os.path.basename(path) == "yarp" and os.access(path, os.X_OK):
+        return (path,)
+    return (sys.executable, "-m", "yarp")
 
 
 def make_private_dir(path: str) -> None:

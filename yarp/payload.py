@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
 from _codecs import utf_8_decode
 
@@ -17,7 +18,7 @@ from yarp.errors import ArchiveCorrupt, StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 JSON = "application/json"
@@ -177,6 +178,14 @@ def _new_compressor() -> Any:
     return zstd().ZstdCompressor(level=ZSTD_LEVEL)
 
 
+def utf8(text: str) -> bytes:
+    """A host's text as UTF-8; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
 def _worthwhile(compressed_length: int, byte_length: int) -> bool:
     return compressed_length * 100 <= byte_length * 95
 
@@ -246,6 +255,41 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def of_file(
+    path: str, directory: str, feed: Callable[[bytes], None] | None = None
+) -> tuple[Payload, str]:
+    """The bytes of a regular file and their media type, in bounded memory.
+
+    `feed` gets each piece as it is read. Links are not followed. Raises StorageError for what is
+    no such file, cannot be read, or changes size meanwhile.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "its name is no path"
+        raise StorageError(f"the host's full output cannot be read: {reason}") from error
+    try:
+        before = os.fstat(descriptor)
+        if not stat.S_ISREG(before.st_mode):
+            raise StorageError("the host's full output is not a regular file")
+        writer = PayloadWriter(directory)
+        try:
+            while chunk := os.read(descriptor, _BLOCK_BYTES):
+                writer.write(chunk)
+                if feed is not None:
+                    feed(chunk)
+            whole = writer.finish()
+        except BaseException:
+            writer.abandon()
+            raise
+        if not before.st_size == os.fstat(descriptor).st_size == whole.byte_length:
+            whole.close()
+            raise StorageError("the host's full output changed while it was read")
+    finally:
+        os.close(descriptor)
+    return whole, writer.media_type
 
 
 class _Spill:

@@ -49,6 +49,7 @@ HOST_CALLABLES = (
     "decode",
     "reply",
     "replace",
+    "refused",
     "install",
     "uninstall",
     "health",

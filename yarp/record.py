@@ -89,7 +89,7 @@ class Record:
             agent, account, source_session_id, self._call_id = options.host
             self._session = SessionKey(agent, account, source_session_id)
             return
-        self._session = SessionKey("yarp", _account(), _session_id())
+        self._session = SessionKey("yarp", paths.account(), _session_id())
         self._call_id = os.urandom(16).hex()
         self._input: dict[str, object] = (
             {"argv": options.argv} if options.text is None else {"command": options.text}
@@ -216,18 +216,6 @@ def _directory() -> str | None:
         return os.getcwd()
     except OSError:  # somebody removed it
         return None
-
-
-def _account() -> str:
-    name = os.environ.get("USER") or os.environ.get("LOGNAME")
-    if name:
-        return name
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
 
 
 def _session_id() -> str:

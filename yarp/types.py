@@ -47,6 +47,7 @@ class CallStarted(Value):
     None and the core fills it in, as it does with `archive_ref` once the begin is committed.
     `account` None means the account of the operating system. Times are Unix milliseconds.
     `unpermissioned`: the host runs it without asking anybody; None: the host does not say.
+    `detached`: the host does not wait for its output, so it must come as it is printed.
     Source: seed 000, "Records"; spec "Hosts", Rules for all.
     """
 
@@ -54,6 +55,7 @@ class CallStarted(Value):
         "account",
         "agent",
         "archive_ref",
+        "detached",
         "input",
         "model",
         "provider",
@@ -81,6 +83,7 @@ class CallStarted(Value):
         started_at_ms: int | None = None,
         archive_ref: str | None = None,
         unpermissioned: bool | None = None,
+        detached: bool = False,
     ) -> None:
         self.source_session_id = source_session_id
         self.source_call_id = source_call_id
@@ -94,6 +97,7 @@ class CallStarted(Value):
         self.started_at_ms = started_at_ms
         self.archive_ref = archive_ref
         self.unpermissioned = unpermissioned
+        self.detached = detached
 
 
 class CallEnded(Value):
@@ -282,7 +286,10 @@ class Host(Value):
     `reply(event, decision)`: the JSON that the host takes for `decision`; None: say nothing.
     `replace(event, content)`: the result of that event with `content` as its text, in the
     tool's own shape, for `Decision.result`; None: this one stays as it is.
-    All three are None for a host that speaks frames to `yarp archive ingest`.
+    `refused(event, ended)`: whether a call that `event` closes never reached its tool. Asked
+    only for one that was begun and that nothing else ended; False: its end got lost, or it
+    cannot be told, and the call stays started.
+    All four are None for a host that speaks frames to `yarp archive ingest`.
     `install(scope, dry_run, directory)`, `uninstall(scope, dry_run, directory)`: write into,
     and remove from, the host's own configuration; a line for each change made (or that would
     be made). `scope` is `user` or `project`; `directory` is the project's, None: the current
@@ -305,6 +312,7 @@ class Host(Value):
         "keeps_shell_state",
         "name",
         "probe",
+        "refused",
         "replace",
         "reply",
         "sandbox",
@@ -328,6 +336,7 @@ class Host(Value):
         decode: Callable[[dict[str, object]], Decoded] | None = None,
         reply: Callable[[dict[str, object], Decision], object] | None = None,
         replace: Callable[[dict[str, object], str], object] | None = None,
+        refused: Callable[[dict[str, object], CallEnded], bool] | None = None,
         install: Callable[[str, bool, str | None], list[str]] | None = None,
         uninstall: Callable[[str, bool, str | None], list[str]] | None = None,
         health: Callable[[str | None], Health] | None = None,
@@ -351,6 +360,7 @@ class Host(Value):
         self.decode = decode
         self.reply = reply
         self.replace = replace
+        self.refused = refused
         self.install = install
         self.uninstall = uninstall
         self.health = health

@@ -19,6 +19,8 @@ from yarp.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Self
+
     from yarp.payload import Payload
 
     # subject, stage, media type, payload, source completeness
@@ -35,7 +37,7 @@ _COPY_BYTES = 1 << 20
 _WAL_LIMIT_BYTES = 16 << 20
 _REFERENCE_ATTEMPTS = 3
 
-_STREAM_SNAPSHOTS = frozenset(
+STREAM_SNAPSHOTS = frozenset(
     [("stdout", "before"), ("stdout", "after"), ("stderr", "before"), ("stderr", "after")]
 )
 
@@ -134,7 +136,7 @@ class Archive:
         self._connection = connection
 
     @classmethod
-    def open(cls, path: str, *, narrow: bool) -> Archive:
+    def open(cls, path: str, *, narrow: bool) -> Self:
         """Open the archive at `path`, making it or migrating its old shape where needed.
 
         `narrow` is for the known default directory: broader modes are taken away there and an
@@ -168,11 +170,16 @@ class Archive:
         input_before: Payload,
         input_after: Payload,
         captured_at_ms: int,
+        *,
+        own_time: bool = False,
     ) -> str:
-        """Commit a call with both its inputs, before it executes; give its archive_ref."""
+        """Commit a call with both its inputs, before it executes; give its archive_ref.
+
+        `own_time`: the host names no time of the start, so that of who came first stays.
+        """
         with sqlite.transaction(self._connection, self.path):
             session_id = self._session(session)
-            call_id, archive_ref, new = self._call(session_id, call)
+            call_id, archive_ref, new = self._call(session_id, call, own_time=own_time)
             self._keep(
                 call_id,
                 [
@@ -244,7 +251,7 @@ class Archive:
                 raise CallConflict(f"call {source_call_id} has a staged result of another outcome")
             held = self._held(call_id)
             _require_executed(source_call_id, held, requires_streams=requires_streams)
-            self._keep(call_id, [_result_after(result)], captured_at_ms, held)
+            self._keep(call_id, [final_result(result)], captured_at_ms, held)
             connection.execute(
                 "UPDATE tool_calls SET is_error = ?, executed = 1 WHERE id = ?", (is_error, call_id)
             )
@@ -324,7 +331,7 @@ class Archive:
             state = self._state(session, source_call_id)
             held = self._held(state[0])
             self._refuse_finished(state, held, snapshots)
-            snapshots.append(_result_after(result_after))
+            snapshots.append(final_result(result_after))
             self._keep(state[0], snapshots, finished_at_ms, held)
             self._finish(source_call_id, state, held, result_after, is_error, True, finished_at_ms)
 
@@ -351,13 +358,14 @@ class Archive:
             )
         return session_id
 
-    def _call(self, session_id: int, call: CallFacts) -> tuple[int, str, bool]:
+    def _call(
+        self, session_id: int, call: CallFacts, *, own_time: bool = False
+    ) -> tuple[int, str, bool]:
         facts = (
             call.tool_name,
             call.provider,
             call.model,
             call.working_directory,
-            call.started_at_ms,
             int(call.requires_streams),
         )
         for attempt in range(_REFERENCE_ATTEMPTS):
@@ -365,10 +373,10 @@ class Archive:
             try:
                 cursor = self._connection.execute(
                     "INSERT INTO tool_calls (session_id, source_call_id, archive_ref, tool_name, "
-                    "provider, model, working_directory, started_at_ms, requires_streams, status) "
+                    "provider, model, working_directory, requires_streams, started_at_ms, status) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'started') "
                     "ON CONFLICT (session_id, source_call_id) DO NOTHING",
-                    (session_id, call.source_call_id, archive_ref, *facts),
+                    (session_id, call.source_call_id, archive_ref, *facts, call.started_at_ms),
                 )
             except sqlite.IntegrityError:  # a reference drawn twice
                 if attempt + 1 == _REFERENCE_ATTEMPTS:
@@ -378,12 +386,12 @@ class Archive:
                 return cursor.lastrowid, archive_ref, True
             break
         row = self._connection.execute(
-            "SELECT id, archive_ref, tool_name, provider, model, working_directory, "
-            "started_at_ms, requires_streams FROM tool_calls "
+            "SELECT id, archive_ref, started_at_ms, tool_name, provider, model, "
+            "working_directory, requires_streams FROM tool_calls "
             "WHERE session_id = ? AND source_call_id = ?",
             (session_id, call.source_call_id),
         ).fetchone()
-        if row[2:] != facts:
+        if row[3:] != facts or (row[2] != call.started_at_ms and not own_time):
             raise CallConflict(f"call {call.source_call_id} was begun already with other facts")
         return row[0], row[1], False
 
@@ -521,7 +529,7 @@ class Archive:
             _require_executed(source_call_id, held, requires_streams=requires_streams)
         elif found_executed:
             raise CallConflict(f"call {source_call_id} has a staged result; it did execute")
-        self._keep(call_id, [_result_after(result)], finished_at_ms, held)
+        self._keep(call_id, [final_result(result)], finished_at_ms, held)
         self._connection.execute(
             "UPDATE tool_calls SET status = 'finished', finished_at_ms = ?, is_error = ?, "
             "executed = ? WHERE id = ?",
@@ -529,7 +537,8 @@ class Archive:
         )
 
 
-def _result_after(result: Payload) -> Snapshot:
+def final_result(result: Payload) -> Snapshot:
+    """The snapshot of what the model was given."""
     return ("result", "after", payloads.JSON, result, None)
 
 
@@ -541,5 +550,5 @@ def _require_executed(
 ) -> None:
     if ("result", "before") not in held:
         raise CallConflict(f"call {source_call_id} has no result before; record that first")
-    if requires_streams and not held.keys() >= _STREAM_SNAPSHOTS:
+    if requires_streams and not held.keys() >= STREAM_SNAPSHOTS:
         raise CallConflict(f"call {source_call_id} lacks streams that it requires")

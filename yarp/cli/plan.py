@@ -152,6 +152,6 @@ def _described(rules: dict[str, Any], command: str) -> list[str]:
 
 
 def _program() -> tuple[str, ...]:
-    from yarp.ingest.server import program
+    from yarp import paths
 
-    return program(sys.argv[0])
+    return paths.program(sys.argv[0])

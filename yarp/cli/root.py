@@ -37,6 +37,7 @@ _COMMANDS = {
     "rules": ("yarp.cli.rules", "command", "List, explain, test and write rules."),
     "stats": ("yarp.cli.stats", "command", "Tokens shown, against what the host would have shown."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
+    "hook": ("yarp.hook", None, "Serve one event of an agent; what its hooks call."),
     "plugins": ("yarp.cli.plugins", "plugins", "List the plugins, or start a new one."),
     "hooks": ("yarp.cli.plugins", "hooks", "List the hooks and who implements them."),
     "hosts": ("yarp.cli.hosts", "hosts", "List the agents whose calls can be captured."),

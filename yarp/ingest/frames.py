@@ -14,7 +14,8 @@ from yarp.errors import FrameError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
+    from typing import Any
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 _MAX_MILLISECONDS = 2**63 - 1
@@ -262,7 +263,7 @@ def _members(frame: bytes | bytearray) -> dict[str, object]:
     try:
         parsed = orjson.loads(frame)
     except orjson.JSONDecodeError:
-        return _members_with_text(frame)
+        return members_with_text(frame, _HOST_JSON)
     if not isinstance(parsed, dict):
         raise FrameError("a frame holds one JSON object")
     # Unchanged by a round trip: no duplicate key, no number or escape that parsing altered.
@@ -271,15 +272,15 @@ def _members(frame: bytes | bytearray) -> dict[str, object]:
     except TypeError:  # nested deeper than orjson writes
         unchanged = False
     if not unchanged:
-        return _members_with_text(frame)
+        return members_with_text(frame, _HOST_JSON)
     for name in _HOST_JSON:
         if name in parsed:
             parsed[name] = Json(parsed[name], None)
     return parsed
 
 
-def _members_with_text(frame: bytes | bytearray) -> dict[str, object]:
-    """As `_members`, slower, with the exact text of each member of the host's own."""
+def members_with_text(frame: bytes | bytearray, exact: Container[str]) -> dict[str, Any]:
+    """The members of a JSON object, those whose names are in `exact` as `Json` with their text."""
     from json import JSONDecodeError, JSONDecoder
 
     try:
@@ -304,10 +305,10 @@ def _members_with_text(frame: bytes | bytearray) -> dict[str, object]:
             try:
                 value, position = decode(text, start)
             except RecursionError:  # a host's own value, nested deeper than Python reads
-                if key not in _HOST_JSON:
+                if key not in exact:
                     raise
                 value, position = None, _end_of_value(text, start)
-            members[key] = Json(value, text[start:position]) if key in _HOST_JSON else value
+            members[key] = Json(value, text[start:position]) if key in exact else value
             position = _skip(text, position)
             if text[position] == ",":
                 position = _skip(text, position + 1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+from yarp import paths
 from yarp.errors import DataError, FrameError, YarpError
 from yarp.ingest.frames import parse, read_frames
 
@@ -40,7 +41,7 @@ def main(argv: list[str]) -> int:
     # The terminal's interrupt reaches the whole process group; the session goes on without it.
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     frames, answers = _reserve()
-    server = Server(program(argv[0]))
+    server = Server(paths.program(argv[0]))
     try:
         for frame in read_frames(frames):
             answer = server.answer(frame) + b"\n"
@@ -65,14 +66,6 @@ def _reserve() -> tuple[int, int]:
     os.close(nothing)
     os.dup2(2, 1)
     return frames, answers
-
-
-def program(argv0: str) -> tuple[str, ...]:
-    """The words that start this very `yarp` from anywhere."""
-    path = os.path.abspath(argv0)
-    if os.path.basename(path) == "yarp" and os.access(path, os.X_OK):
-        return (path,)
-    return (sys.executable, "-m", "yarp")
 
 
 class Server:

@@ -5,11 +5,21 @@ from yarp.plugin import Cut, Health, Host, hookimpl
 
 @hookimpl
 def yarp_host() -> Host:
-    """Declare Claude Code. Nothing of it is captured yet."""
-    return Host(
+    """Claude Code: its shell tool, how its hooks get in, and what it keeps to itself."""
+    from yarp_claude.events import decode, refused, replace, reply
+
+    return Host(  # noqa: S604 - it names the shell, and runs nothing
         "claude",
         title="Claude Code",
         shell_tools={"Bash": "command"},
+        shell="/bin/bash",
+        # A `cd` lasts into the next call.
+        keeps_shell_state=True,
+        wrap="unpermissioned",
+        decode=decode,
+        reply=reply,
+        replace=replace,
+        refused=refused,
         health=health,
         cut=Cut(30_000, "characters", keeps="ends"),
         withholds=(
