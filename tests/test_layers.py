@@ -27,7 +27,7 @@ LAYERS = [
     },
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},
-    {"capture", "record", "rescue", "runner", "ingest", "census", "usage"},
+    {"capture", "record", "rescue", "runner", "ingest", "census", "usage", "hook", "shorten"},
     {"testing"},
     {"cli"},
     {"__main__"},

@@ -76,7 +76,9 @@ class _Hook:
         self._answers = answers
         self._began = began
         self._before = before
-        self._text: str | None = None
+        self._text = ""
+        # Whether the parsed event holds all that its text says.
+        self._is_exact = True
         # Who has it has the last word: the answer, or that there is none in time.
         self._last_word = _thread.allocate_lock()
         self._claimed = False
@@ -135,14 +137,14 @@ class _Hook:
         if too_long:
             raise StorageError(f"an event of more than {_MAX_EVENT_BYTES} bytes is not taken")
         try:
-            text = data.decode()
+            self._text = data.decode()
             try:
-                event = canonical.parse(text)
+                event = canonical.parse(self._text)
             except canonical.NotCanonical:
                 import json
 
-                self._text = text
-                event = json.loads(text)
+                self._is_exact = False
+                event = json.loads(self._text)
         except (ValueError, RecursionError) as error:
             raise DataError(f"the event is no JSON ({type(error).__name__})") from None
         if not isinstance(event, dict):
@@ -151,18 +153,18 @@ class _Hook:
 
     def _bytes(self, value: object) -> bytes:
         """The bytes to archive of a part of the event: canonical, or the host's own text."""
-        if self._text is None:
+        if self._is_exact:
             try:
                 return canonical.encode(value)
             except canonical.NotCanonical:
                 pass
         import json
 
-        for name, member in self._event.items() if self._text is not None else ():
+        for name, member in self._event.items():
             if member is value and isinstance(value, dict | list | str):
                 from yarp.ingest.frames import members_with_text
 
-                exact = members_with_text((self._text or "").encode(), (name,))[name]
+                exact = members_with_text(self._text.encode(), (name,))[name]
                 return bytes(exact.canonical())
         return canonical.encode_text(json.dumps(value))
 

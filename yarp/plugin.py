@@ -100,9 +100,11 @@ def __getattr__(name: str) -> object:
         value = hostfile
     else:
         from yarp import errors, types
-        from yarp.reduce.families import base
 
-        value = next(vars(module)[name] for module in (types, errors, base) if name in vars(module))
+        module = next((module for module in (types, errors) if name in vars(module)), None)
+        if module is None:
+            from yarp.reduce.families import base as module
+        value = vars(module)[name]
     globals()[name] = value
     return value
 
