@@ -7,10 +7,11 @@ lines mean is a family's business. Source: spec Reduction; seed 000, Write lifec
 
 import sys
 
-from yarp.reduce import marker, way
+from yarp.reduce import marker
 from yarp.reduce.blocks import Stream, both_ends, boundary
 from yarp.reduce.families.base import Family, Piece, Status
 from yarp.reduce.marker import Recovery
+from yarp.reduce.way import Way
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,14 +88,14 @@ class Reduction:
         self._shape = shape
         self._families: list[Family] | None = None
         self._reason = "declined"
-        self._held = way.Held()
-        self._ceiling = (settings.recovery_cap_bytes, settings.recovery_cap_lines)
+        self._way = Way(settings, options["max_line_bytes"])
         self._streams = (Stream(options["max_line_bytes"]), Stream(options["max_line_bytes"]))
 
     def feed(self, stream: int, chunk: bytes | memoryview) -> None:
         """Take the next bytes of a stream (0 stdout, 1 stderr), cut anywhere."""
         if not self._enabled:
             return
+        self._way.feed(stream, chunk)
         for block in self._streams[stream].feed(chunk):
             self._pass_on(stream, block)
 
@@ -123,7 +124,7 @@ class Reduction:
         return _exact(self._reason)
 
     def _pass_on(self, stream: int, block: bytes) -> None:
-        self._held.add(stream, block)
+        self._way.binary = self._way.binary or b"\0" in block
         families = self._families
         if families is None:
             families = self._families = self._load()
@@ -156,7 +157,7 @@ class Reduction:
     def _show(self, pieces: list[Piece], budget: int, total: int, recovery: Recovery) -> Summary:
         for piece in pieces:
             piece.text = clean(piece.text)
-        layout = _Layout(pieces, self._streams, recovery, self._held, self._ceiling)
+        layout = _Layout(pieces, self._streams, recovery, self._way)
         # The marker's length depends on what is dropped: try a generous guess, then the truth.
         best = layout.fill(budget, layout.reserve())
         if best is None:
@@ -233,35 +234,26 @@ class _Shown:
 class _Layout:
     """Chooses the pieces that fit and writes the one marker for those that do not."""
 
-    __slots__ = ("_ceiling", "_held", "_order", "_pieces", "_recovery", "_streams")
+    __slots__ = ("_order", "_pieces", "_recovery", "_streams", "_way")
 
     def __init__(
         self,
         pieces: list[Piece],
         streams: tuple[Stream, Stream],
         recovery: Recovery,
-        held: way.Held,
-        ceiling: tuple[int, int],
+        way: Way,
     ) -> None:
-        self._held = held
-        self._ceiling = ceiling
         self._pieces = pieces
         self._streams = streams
         self._recovery = recovery
+        self._way = way
         self._order = sorted(range(len(pieces)), key=lambda i: pieces[i].worth)
 
     def reserve(self) -> int:
         """Bytes that the marker can need at most."""
         recovery = self._recovery
-        longest = marker.omitted(
-            "1000000000000 lines",
-            recovery,
-            [0, 1],
-            [],
-            results=0,
-            lines=(1 << 40, 1 << 41),
-            byte_length=0,
-        )
+        way = f"read: yarp read {recovery.archive_ref} {max(recovery.source_names, key=len)}"
+        longest = marker.omitted("1000000000000 lines", recovery, [0, 1], way)
         return len(longest) + (128 if recovery.archive_ref is not None else 1)
 
     def fill(self, budget: int, reserve: int) -> _Shown | None:
@@ -290,7 +282,7 @@ class _Layout:
             texts[stream].append(text)
             shown[stream] += lines
         joined = [b"".join(text + b"\n" for text in side) for side in texts]
-        note = self._marker(joined, shown, dropped, self._first_missing(kept))
+        note = self._marker(joined, shown, dropped)
         lost = [self._streams[i].total - len(joined[i]) for i in (0, 1)]
         at = int(lost[1] > lost[0])
         joined[at] += note + b"\n"
@@ -310,18 +302,7 @@ class _Layout:
                 text, lines = kept[index]
                 kept[index] = (text + b" (+%d more)" % count, lines)
 
-    def _first_missing(self, kept: dict[int, tuple[bytes, int]]) -> int:
-        """The line before which nothing was dropped, if pieces are in their source's order."""
-        line = 1
-        for index, piece in enumerate(self._pieces):
-            if index not in kept:
-                return line
-            line += piece.lines
-        return 1
-
-    def _marker(
-        self, joined: list[bytes], shown: list[int], dropped: list[Piece], first: int
-    ) -> bytes:
+    def _marker(self, joined: list[bytes], shown: list[int], dropped: list[Piece]) -> bytes:
         streams = self._streams
         missing = [max(0, streams[i].lines - shown[i]) for i in (0, 1)]
         count = sum(missing)
@@ -334,52 +315,17 @@ class _Layout:
         cut = cut or [0]
         if len(cut) == 2 and missing[1] > missing[0]:
             cut.reverse()
-        terms = _common_terms(dropped)
-        results = 2 * sum(1 for piece in self._pieces if any(t in terms for t in piece.terms))
-        if not terms:
-            # What a sentence of ours stands for is missing too.
-            terms = _common_terms([piece for piece in self._pieces if not piece.lines])
-            results = count
-        lines = (first, min(first + 199, streams[cut[0]].lines))
+        way = ""
         if self._recovery.archive_ref is not None:
-            terms, results, lines = self._checked(terms, results, lines, joined, cut[0])
-        return marker.omitted(
-            amount,
-            self._recovery,
-            cut,
-            terms,
-            results=min(results, self._ceiling[1]),
-            lines=lines,
-            byte_length=streams[cut[0]].total,
-        )
-
-    def _checked(
-        self,
-        terms: list[str],
-        results: int,
-        lines: tuple[int, int],
-        joined: list[bytes],
-        stream: int,
-    ) -> tuple[list[str], int, tuple[int, int]]:
-        """Words, results and lines of which it is known that they lead to what was left out."""
-        text, other = self._held.text(stream), self._held.text(1 - stream)
-        if text is None or other is None:
-            return terms, results, lines
-        both = (text, other) if not stream else (other, text)
-        summary = b"".join(joined)
-        cap_bytes, cap_lines = self._ceiling
-        terms = [term for term in marker.usable(terms) if any(term.encode() in s for s in both)]
-        found = way.words(both, terms, summary, cap_bytes)
-        if found:
-            return terms, found, lines
-        span = way.stretch(
-            text,
-            self._streams[stream].total,
-            summary,
-            min(way.READ_BYTES, cap_bytes),
-            cap_lines,
-        )
-        return [], 0, span or lines
+            terms = _common_terms(dropped)
+            results = 2 * sum(1 for piece in self._pieces if any(t in terms for t in piece.terms))
+            if not terms:
+                # What a sentence of ours stands for is missing too.
+                terms = _common_terms([piece for piece in self._pieces if not piece.lines])
+                results = count
+            summary = b"".join(joined)
+            way = self._way.command(self._recovery, streams, cut[0], terms, results, summary)
+        return marker.omitted(amount, self._recovery, cut, way)
 
 
 def clean(text: bytes) -> bytes:

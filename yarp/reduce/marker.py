@@ -6,10 +6,6 @@ stands (spec Reduction, "What every summary must keep").
 
 # Bytes of search words in one marker; more would cost what the summary saves.
 _TERM_BYTES = 96
-# `yarp search` shows this many results of a source unless told otherwise.
-_DEFAULT_RESULTS = 20
-# Lines of this many bytes on average are read by bytes: a range of them would exceed a reply.
-_LONG_LINE = 8192
 _SPECIAL = frozenset("\\^$.|?*+()[]{}")
 
 
@@ -59,36 +55,16 @@ def _escaped(word: str) -> str:
     return "".join("\\" + c if c in _SPECIAL else c for c in word)
 
 
-def omitted(
-    amount: str,
-    recovery: Recovery,
-    streams: list[int],
-    terms: list[str],
-    *,
-    results: int,
-    lines: tuple[int, int],
-    byte_length: int,
-) -> bytes:
+def omitted(amount: str, recovery: Recovery, streams: list[int], way: str) -> bytes:
     """The marker of a summary, without a newline.
 
-    `amount` says what is missing ("412 lines"), `streams` are those it is missing from, `terms`
-    the words that find it, `results` how many lines they select at most. `lines` are the first
-    and the last line worth reading in the first of the streams; `byte_length` is its size.
+    `amount` says what is missing ("412 lines"), `streams` are those it is missing from, and `way`
+    is the command that gets it back, with what it does: "search: yarp search ...".
     """
     ref = recovery.archive_ref
     if ref is None:
         return f"[yarp: {amount} omitted; not archived]".encode()
-    names = [recovery.source_names[stream] for stream in streams]
-    sources = ", ".join(dict.fromkeys(names))
-    words = pattern(terms)
-    if words:
-        many = f" -m{results} -C0" if results > _DEFAULT_RESULTS else ""
-        way = f"search: yarp search {ref} {words}{many}"
-    elif byte_length > _LONG_LINE * max(1, lines[1]):
-        way = f"read: yarp read {ref} {names[0]} --bytes 0:{min(byte_length, 16384)}"
-    else:
-        first = max(1, min(lines))
-        way = f"read: yarp read {ref} {names[0]} {first}:{max(1, lines[1])}"
+    sources = ", ".join(dict.fromkeys(recovery.source_names[stream] for stream in streams))
     return f"[yarp: {amount} omitted; ref={ref}; {sources} {recovery.completeness}; {way}]".encode()
 
 

@@ -1,85 +1,174 @@
-"""What a marker may promise: a search whose lines were left out, or the first lines that were.
+"""The way back that a marker names: a command of which is known that it prints what was left out.
 
-A way back that shows what is known already costs a call and says nothing. So the words are tried
-on the text before they are named, and where they find nothing new the lines are named instead.
+A way back that shows what is known already costs a call and says nothing. So words are tried on
+the text before they are named; where they find nothing new, the first lines that were left out
+are named instead. Source: spec Reduction, "What every summary must keep".
 """
 
 from __future__ import annotations
 
-# The text that is kept to try words on; beyond it words are taken as they come.
-HELD_BYTES = 1 << 20
+from yarp.reduce import marker
+from yarp.reduce.blocks import Stream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.reduce.marker import Recovery
+    from yarp.settings import Settings
+
+# The start of each stream that is kept to try a way on; beyond it words are taken as they come.
+HELD_BYTES = 1 << 18
 # A range for one look; a model that wants more asks for more.
 READ_BYTES = 16 * 1024
+# So many different lines are looked at for the first one that was left out.
+_LOOKED = 4096
+# `yarp search` shows this many results of a source unless told otherwise.
+_DEFAULT_RESULTS = 20
 # What an answer of `yarp search` adds to a line, and what stands around its lines.
 _LINE_EXTRA = 20
 _FRAME_BYTES = 2048
+_SHOWN_BYTES = 4096
 _PREFIX_BYTES = 48
-_CUT = b"-byte line ...] "
 
 
-class Held:
-    """The clean text of a call's streams, as long as it is short enough."""
+class Way:
+    """What is held of a call's two streams, and the commands that were found on it."""
 
-    __slots__ = ("blocks", "size")
+    __slots__ = ("_cap_bytes", "_cap_lines", "_line_bytes", "_proven", "_raw", "_texts", "binary")
 
-    def __init__(self) -> None:
-        self.blocks: tuple[list[bytes], list[bytes]] = ([], [])
-        self.size = 0
+    def __init__(self, settings: Settings, line_bytes: int) -> None:
+        self._cap_bytes = settings.recovery_cap_bytes
+        self._cap_lines = settings.recovery_cap_lines
+        self._line_bytes = line_bytes
+        self._raw = (bytearray(), bytearray())
+        self._texts: list[_Text] = []
+        # The last way, what it was found for, and the line that it leads to.
+        self._proven: tuple[tuple[list[str], int], bytes, str] | None = None
+        # Whether a NUL was seen: then recovery calls a source binary.
+        self.binary = False
 
-    def add(self, stream: int, block: bytes) -> None:
-        """Take whole lines of a stream."""
-        self.size += len(block)
-        if self.size <= HELD_BYTES:
-            self.blocks[stream].append(block)
-        else:
-            self.blocks[0].clear()
-            self.blocks[1].clear()
+    def feed(self, stream: int, chunk: bytes | memoryview) -> None:
+        """Take the next exact bytes of a stream."""
+        raw = self._raw[stream]
+        if len(raw) < HELD_BYTES:
+            raw += chunk[: HELD_BYTES - len(raw)]
 
-    def text(self, stream: int) -> bytes | None:
-        """All of a stream; None where it was too much."""
-        return b"".join(self.blocks[stream]) if self.size <= HELD_BYTES else None
+    def command(
+        self,
+        recovery: Recovery,
+        streams: tuple[Stream, Stream],
+        at: int,
+        terms: list[str],
+        results: int,
+        summary: bytes,
+    ) -> str:
+        """`search: yarp search ...` or `read: yarp read ...`, which leads to what was left out.
 
+        `at` is the stream that most is missing from, `terms` are words that may find it in about
+        `results` lines of a source, and `summary` is what is shown.
+        """
+        asked = (terms, at)
+        if self._proven is not None:
+            before, witness, command = self._proven
+            if before == asked and not told(witness, summary):
+                return command
+        if not self._texts:
+            self._texts = [
+                _Text(raw, stream.total, self._line_bytes)
+                for raw, stream in zip(self._raw, streams, strict=True)
+            ]
+            self.binary = self.binary or any(b"\0" in raw for raw in self._raw)
+        words = [word for word in marker.usable(terms) if self._may_find(word)]
+        witness, command = self._search(recovery, words, results, summary)
+        if not command:
+            witness, command = self._read(recovery, streams[at], at, summary)
+        self._proven = (asked, witness, command)
+        return command
 
-def words(text: tuple[bytes, bytes], terms: list[str], summary: bytes, room: int) -> int:
-    """How many lines of a source a search for `terms` selects at most.
+    def _may_find(self, word: str) -> bool:
+        data = word.encode()
+        return any(not text.whole or data in text.clean for text in self._texts)
 
-    0 when the search is of no use: nothing of what it shows within `room` bytes was left out.
-    """
-    most = 0
-    fresh = False
-    room -= _FRAME_BYTES
-    for data in text:
-        found = _selected(data, [term.strip().encode() for term in terms])
-        most = max(most, len(found) + data.count(_CUT))
-        for start, end in found:
-            room -= min(end - start, 4096) + _LINE_EXTRA
+    def _search(
+        self, recovery: Recovery, words: list[str], results: int, summary: bytes
+    ) -> tuple[bytes, str]:
+        """A line that was left out and the search that shows it; ('', '') where it shows none."""
+        if not words:
+            return b"", ""
+        most = 0
+        witness = b""
+        room = self._cap_bytes - _FRAME_BYTES
+        whole = True
+        for text in self._texts:
+            whole = whole and text.whole
+            found = _selected(text.clean, [word.encode() for word in words], self._cap_lines)
+            most = max(most, len(found))
+            for start, end in found:
+                room -= min(end - start, _SHOWN_BYTES) + _LINE_EXTRA
+                if room < 0 or witness:
+                    break
+                line = text.clean[start:end]
+                witness = b"" if told(line, summary) else line
+        if not witness and (whole or room < 0):
+            return b"", ""
+        if not whole:
+            most = min(max(most, results), self._cap_lines)
+        many = f" -m{most} -C0" if most > _DEFAULT_RESULTS else ""
+        as_text = " -a" if self.binary else ""
+        pattern = marker.pattern(words)
+        ref = recovery.archive_ref
+        return witness, f"search: yarp search {ref} {pattern}{many}{as_text}"
+
+    def _read(
+        self, recovery: Recovery, stream: Stream, at: int, summary: bytes
+    ) -> tuple[bytes, str]:
+        """The first line that was left out, and the command that reads from it on."""
+        read = f"read: yarp read {recovery.archive_ref} {recovery.source_names[at]}"
+        room = min(READ_BYTES, self._cap_bytes)
+        text = self._texts[at]
+        exact = text.exact
+        if not exact:
+            return b"", f"{read} --bytes 0:{min(stream.total, room)}"
+        lines = exact if len(text.clean) == text.length else text.clean.split(b"\n")
+        first = _first_untold(lines, summary)
+        if first is None and not text.whole:
+            # What is held is all shown; of what follows only the average length is known.
+            count = max(1, min(200, room * stream.lines // stream.total // 2))
+            last = min(len(exact) + count, stream.lines)
+            return b"", f"{read} {min(len(exact) + 1, last)}:{last}"
+        first = first or 0
+        last = first
+        for line in exact[first : first + self._cap_lines]:
+            room -= len(line) + 1
             if room < 0:
                 break
-            fresh = fresh or not told(data[start:end], summary)
-    return most if fresh else 0
+            last += 1
+        witness = lines[first] if first < len(lines) else b""
+        if last > first:
+            return witness, f"{read} {first + 1}:{last}"
+        start = sum(map(len, exact[:first])) + first
+        size = min(len(exact[first]), READ_BYTES, self._cap_bytes)
+        return witness, f"{read} --bytes {start}:{start + size}"
 
 
-def stretch(
-    data: bytes, byte_length: int, summary: bytes, most_bytes: int, most_lines: int
-) -> tuple[int, int] | None:
-    """The lines from the first that was left out on, as many as one read gives; None for none."""
-    number = start = 0
-    size = len(data)
-    first = 0
-    # The exact bytes hold more than the clean ones: colour, progress, the middle of long lines.
-    room = most_bytes * max(1, size) // max(1, size, byte_length)
-    while start < size:
-        end = data.find(b"\n", start)
-        end = size if end < 0 else end
-        number += 1
-        if not first and not told(data[start:end], summary):
-            first = number
-        if first:
-            room -= end + 1 - start
-            if number > first and (room < 0 or number - first >= most_lines):
-                return first, number - 1
-        start = end + 1
-    return (first, number) if first else None
+class _Text:
+    """The held start of a stream: its clean text, and its exact lines."""
+
+    __slots__ = ("_raw", "clean", "length", "whole")
+
+    def __init__(self, raw: bytearray, total: int, line_bytes: int) -> None:
+        self.whole = len(raw) == total
+        self._raw = bytes(raw if self.whole else raw[: raw.rfind(b"\n") + 1])
+        self.length = len(self._raw)
+        stream = Stream(line_bytes)
+        self.clean = b"".join(stream.feed(self._raw) + stream.end())
+
+    @property
+    def exact(self) -> list[bytes]:
+        """The exact lines without their endings."""
+        lines = self._raw.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        return lines
 
 
 def told(line: bytes, summary: bytes) -> bool:
@@ -97,15 +186,33 @@ def told(line: bytes, summary: bytes) -> bool:
     return bool(name) and b" " not in name and name in summary
 
 
-def _selected(data: bytes, terms: list[bytes]) -> list[tuple[int, int]]:
-    """Start and end of each line with one of the terms, in order."""
+def _first_untold(lines: list[bytes], summary: bytes) -> int | None:
+    """The place of the first line that the summary does not show; None: it shows all it looks at.
+
+    Lines that stand there again and again are looked at once.
+    """
+    known: set[bytes] = set()
+    for at, line in enumerate(lines):
+        if line in known:
+            continue
+        if not told(line, summary):
+            return at
+        known.add(line)
+        if len(known) > _LOOKED:
+            break
+    return None
+
+
+def _selected(data: bytes, words: list[bytes], most: int) -> list[tuple[int, int]]:
+    """Start and end of each line with one of the words, in order; of each word the first `most`."""
     found: dict[int, int] = {}
-    for term in terms:
-        at = data.find(term) if term else -1
-        while at >= 0:
-            start = data.rfind(b"\n", 0, at) + 1
+    for word in words:
+        at = data.find(word)
+        for _ in range(most):
+            if at < 0:
+                break
             end = data.find(b"\n", at)
             end = len(data) if end < 0 else end
-            found[start] = end
-            at = data.find(term, end)
-    return sorted(found.items())
+            found[data.rfind(b"\n", 0, at) + 1] = end
+            at = data.find(word, end)
+    return sorted(found.items())[:most]

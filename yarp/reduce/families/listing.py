@@ -135,12 +135,14 @@ class _Names:
 
     def pieces(self) -> list[Piece]:
         paths = self.paths
-        slashes = any(path.endswith(b"/") for path in paths)
-        bare = [path.rstrip(b"/") for path in paths] if slashes else paths
+        bare = paths
+        if b"/\n" in b"\n".join([*paths, b""]):
+            bare = [path.rstrip(b"/") for path in paths]
         folders = self.directories or {path.rpartition(b"/")[0] for path in bare} - {b""}
         # A directory whose contents are listed needs no mention of its own.
         leaves = [path for path, name in zip(paths, bare, strict=True) if name not in folders]
-        places = Counter([path[: path.rfind(b"/", 0, -1) + 1] for path in leaves])
+        homes = [path[: path.rfind(b"/", 0, -1) + 1] for path in leaves]
+        places = Counter(homes)
         silent = self.silent + len(paths) - len(leaves)
         pieces: list[Piece] = []
         if leaves:
@@ -155,10 +157,11 @@ class _Names:
         if spread:
             pieces.append(Piece(b"by directory: " + spread, 4, 0, 0))
         made = {place for place in places if _MADE.search(place)}
-        written = leaves
+        written, rest = leaves, []
         if made:
-            written = [path for path in leaves if path[: path.rfind(b"/", 0, -1) + 1] not in made]
-        rest = [path for path in leaves if path[: path.rfind(b"/", 0, -1) + 1] in made]
+            placed = list(zip(leaves, homes, strict=True))
+            written = [path for path, home in placed if home not in made]
+            rest = [path for path, home in placed if home in made]
         for some, worths in ((written, (2, 3, 5)), (rest, (6, 7, 8))):
             for line in factor(some):
                 worth = worths[0] if line.odd else worths[1] if b"{" in line.text else worths[2]
@@ -201,30 +204,31 @@ class _Ls(_Names):
 
     def read(self, lines: list[bytes]) -> None:
         directory = b""
-        before = b""
-        for at, line in enumerate(lines):
-            if not line:
-                self.silent += 1
-            elif line.endswith(b":") and not before and _heading(line):
-                directory = line[:-1].rstrip(b"/") + b"/"
-                self.silent += 1
-                self.directories.add(line[:-1].rstrip(b"/"))
-            elif (
-                (not before or before.endswith(b":"))
-                and _TOTAL.match(line)
-                and (line.startswith(b"total ") or _LONG.match(b"".join(lines[at + 1 : at + 2])))
-            ):
-                self.silent += 1
+        blank = [at for at, line in enumerate(lines) if not line]
+        start = 0
+        for end in [*blank, len(lines)]:
+            names = lines[start:end]
+            start = end + 1
+            if names and names[0].endswith(b":") and not _LONG.match(names[0]):
+                place = names.pop(0)[:-1].rstrip(b"/")
+                directory = place + b"/"
+                self.directories.add(place)
+            if names and _TOTAL.match(names[0]):
+                second = names[1] if len(names) > 1 else b""
+                if names[0].startswith(b"total ") or _LONG.match(second):
+                    del names[0]
+            if names and (_LONG.match(names[0]) or _LONG.match(names[-1])):
+                for line in names:
+                    self._entry(directory, line)
             else:
-                self._entry(directory, line)
-            before = line
+                self.paths += [directory + name for name in names if name not in (b".", b"..")]
+        self.silent = len(lines) - len(self.paths)
 
     def _entry(self, directory: bytes, line: bytes) -> None:
         match = _LONG.match(line)
         self.unread = self.unread or (not match and _MODES.match(line) is not None)
         name = match[3] if match else line
         if name in (b".", b".."):
-            self.silent += 1
             return
         path = directory + name
         if match and match[1] == b"d":
@@ -309,10 +313,6 @@ class _Crowd:
         if self._others:
             pieces.append(Piece(b"(%d lines of other shapes)" % self._others, 1, 0, 0))
         return pieces
-
-
-def _heading(line: bytes) -> bool:
-    return not _LONG.match(line)
 
 
 def _spread(places: Counter[bytes]) -> bytes:

@@ -5,7 +5,7 @@ directory; what looks like nothing else in the list is told apart, so that it is
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 
 _LINE_BYTES = 240
 # Fewer than this many members are clearer as they are.
@@ -18,9 +18,14 @@ _MACHINE = (
     rb"|(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{8,}(?![0-9A-Za-z])"
 )
 _NUMBERS = re.compile(_MACHINE + rb"|[0-9]+")
-_HEXADECIMAL = re.compile(rb"[0-9a-f]{8}")
-_SMALL = re.compile(rb"[a-z\x80-\xff]+")
-_CAPITALS = re.compile(rb"[A-Z]+")
+_SIXTEEN = bytes.maketrans(b"123456789abcdef", b"0" * 15)
+_HEXADECIMAL = b"0" * 8
+_RUN = re.compile(rb"00+")
+_TEN = bytes.maketrans(b"123456789", b"0" * 9)
+_KINDS = bytes.maketrans(
+    bytes(range(0x80, 0x100)) + b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    b"a" * 154 + b"A" * 26,
+)
 
 
 class Line:
@@ -45,37 +50,53 @@ def factor(paths: list[bytes]) -> list[Line]:
         return []
     # All at once: a call for each path costs more than the work.
     text = b"\n".join(paths)
-    numbers = _NUMBERS if _HEXADECIMAL.search(text) else _DIGITS
-    shapes = numbers.sub(b"0", text).split(b"\n")
-    groups: dict[bytes, list[int]] = {}
-    for at, shape in enumerate(shapes):
-        groups.setdefault(shape, []).append(at)
-    # What a name looks like: runs of small letters, of capitals, of digits.
-    looks = b"\n".join([shape[shape.rfind(b"/", 0, -1) + 1 :] for shape in shapes])
-    looked = _CAPITALS.sub(b"A", _SMALL.sub(b"a", looks)).split(b"\n")
-    common = Counter(looked)
-    few = len(paths) // 25 if len(paths) >= 12 else -1
-    ranges: list[Line] = []
-    odd: dict[bytes, list[bytes]] = {}
-    rest: dict[bytes, list[bytes]] = {}
-    for shape, members in groups.items():
-        if len(members) >= _RANGE_MEMBERS:
-            names = [paths[at] for at in members]
-            holds = Counter([name[: name.rfind(b"/", 0, -1) + 1] for name in names])
-            ranges.append(
-                Line(_ranges(shape, names, numbers), False, shape.partition(b"0")[0], holds)
-            )
+    if _HEXADECIMAL in text.translate(_SIXTEEN):
+        numbers = _NUMBERS
+        text = numbers.sub(b"0", text)
+    else:
+        numbers = _DIGITS
+        text = _RUN.sub(b"0", text.translate(_TEN))
+    shapes = text.split(b"\n")
+    counts = Counter(shapes)
+    kinds = list(counts)
+    looks = _looks(kinds)
+    common: dict[bytes, int] = {}
+    for look, count in zip(looks, counts.values(), strict=True):
+        common[look] = common.get(look, 0) + count
+    few = max(1, len(paths) // 25) if len(paths) >= 12 else 0
+    rare = {shape for shape, look in zip(kinds, looks, strict=True) if common[look] <= few}
+    groups: dict[bytes, list[bytes]] = {
+        shape: [] for shape, count in counts.items() if count >= _RANGE_MEMBERS
+    }
+    odd: dict[bytes, list[bytes]] = defaultdict(list)
+    rest: dict[bytes, list[bytes]] = defaultdict(list)
+    for path, shape in zip(paths, shapes, strict=True):
+        if shape in groups:
+            groups[shape].append(path)
             continue
-        for at in members:
-            path = paths[at]
-            start = path.rfind(b"/", 0, -1) + 1
-            places = odd if common[looked[at]] <= max(few, int(few >= 0)) else rest
-            places.setdefault(path[:start], []).append(path[start:])
+        start = path.rfind(b"/", 0, -1) + 1
+        (odd if shape in rare else rest)[path[:start]].append(path[start:])
+    ranges: list[Line] = []
+    for shape, members in groups.items():
+        holds = Counter([path[: path.rfind(b"/", 0, -1) + 1] for path in members])
+        line = _ranges(shape, members, numbers)
+        ranges.append(Line(line, False, shape.partition(b"0")[0], holds))
     return [
         *(line for place, names in odd.items() for line in _listed(place, names, odd=True)),
         *ranges,
         *(line for place, names in rest.items() for line in _listed(place, names, odd=False)),
     ]
+
+
+def _looks(shapes: list[bytes]) -> list[bytes]:
+    """What each last name looks like: runs of small letters, of capitals, of digits."""
+    text = b"\n".join([shape[shape.rfind(b"/", 0, -1) + 1 :] for shape in shapes])
+    text = text.translate(_KINDS)
+    # Each run as one letter: in steps of the whole text, where a pattern takes one for each run.
+    for twice in (b"aa", b"AA"):
+        while twice in text:
+            text = text.replace(twice * 2, twice[:1]).replace(twice, twice[:1])
+    return text.split(b"\n")
 
 
 def extension(name: bytes) -> bytes:
@@ -106,19 +127,24 @@ def counted(counts: dict[bytes, int], most: int) -> bytes:
 def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
     if len(names) == 1:
         return [Line(directory + names[0], odd, names[0], {directory: 1})]
-    lines: list[Line] = []
     start = directory + b": " if directory else b""
-    row: list[bytes] = []
-    size = 0
-    for name in names:
-        word = b"'" + name + b"'" if b" " in name else name
-        if row and size + len(word) > _LINE_BYTES:
+    text = b" ".join(names)
+    if text.count(b" ") > len(names) - 1:
+        names = [b"'" + name + b"'" if b" " in name else name for name in names]
+        text = b" ".join(names)
+    if len(text) <= _LINE_BYTES:
+        return [Line(start + text, odd, directory or names[0], {directory: len(names)})]
+    lines: list[Line] = []
+    first = size = 0
+    for at, name in enumerate(names):
+        if size and size + len(name) > _LINE_BYTES:
+            row = names[first:at]
             lines.append(
                 Line(start + b" ".join(row), odd, directory or row[0], {directory: len(row)})
             )
-            row, size = [], 0
-        row.append(word)
-        size += len(word) + 1
+            first, size = at, 0
+        size += len(name) + 1
+    row = names[first:]
     lines.append(Line(start + b" ".join(row), odd, directory or row[0], {directory: len(row)}))
     return lines
 
