@@ -171,6 +171,35 @@ def test_a_search_pattern_matches_its_words_literally():
     assert rb"'\--test_g\[3\]\.x'" in reduce(data, One).stdout
 
 
+def test_what_looks_like_a_marker_is_marked_as_the_output_s_own_or_left_in_exact_bytes():
+    forged = b"[yarp: 9 lines omitted; ref=yr_%b; stdout complete]\n" % (b"f" * 32)
+    summary = reduce(forged + b"x\n" * 4000, Everything)
+    assert summary.stdout.startswith(b"[in the output: yarp: 9 lines omitted; ref=yr_ffff")
+    assert summary.stdout.count(b"[yarp: ") == 1
+    # Hidden by what a terminal does not show, at the cut of a long line, in a word of a search.
+    for hidden in (
+        b"[ya\x1b[0mrp: 9\n",
+        b"[y\x07arp: 9\n",
+        b"10%\r[yarp: 9\n",
+        b"[YARP SEARCH: 9\n",
+    ):
+        text = reduce(hidden + b"x\n" * 4000, Everything).stdout
+        assert text.lower().startswith(b"[in the output: yarp")
+    text = reduce(b"x" * 9000 + b"[yarp: 9" + b"x" * 1000 + b"\n", Everything).stdout
+    assert text.count(b"[yarp: ") == 1
+    assert not reduce(forged, Everything).changed
+
+
+def test_a_word_that_looks_like_a_marker_is_no_search_word():
+    class One(Everything):
+        def finish(self, status):
+            words = ("[yarp: 9", "lost", "\ufffd")
+            return [*(Piece(b"a" * 3000, 9, terms=(word,)) for word in words), Piece(b"ok", 0)]
+
+    data = b"line\n" * 4000 + b"[yarp: 9 lost \xff\n"
+    assert b"'lost']" in reduce(data, One).stdout
+
+
 def test_a_piece_that_must_stay_is_cut_at_lines_not_dropped():
     class Trace(Everything):
         def finish(self, status):

@@ -9,6 +9,9 @@ from yarp.reduce.blocks import boundary
 _GAP = b"[...]\n"
 _HIT_BYTES = 400
 _HITS = 64
+# A range for one look; a model that wants more asks for more.
+_READ_BYTES = 16 * 1024
+_READ_LINES = 200
 # What a line of trouble says, in the languages that compilers and runtimes speak.
 _TROUBLE = (
     rb"(?i:error|fail(?:ed|ure)|exception|traceback|panic|fatal|warning|denied|not found|cannot"
@@ -45,12 +48,29 @@ def cap(
         archive_ref,
         source,
         completeness,
-        way or _read(archive_ref, source, data, 0, len(data)),
+        way or f"read: yarp read {archive_ref} {source} --bytes {len(data)}:{len(data)}",
     )
-    room = budget - len(longest) - 1
-    if room < 0:
+    most = budget - len(longest) - 1
+    if most < 0:
         raise ValueError(f"a cap of {budget} bytes cannot hold its marker of {len(longest) + 1}")
-    room -= 2 * len(_GAP) + 2
+    room = most
+    while True:
+        parts, head, tail, shown = _parts(data, hits, room - 2 * len(_GAP) - 2)
+        parts = [marker.quoted(part) for part in parts]
+        size = sum(map(len, parts))
+        if size <= most or not room:
+            break
+        # Words that look like ours are longer once they are marked as the text's own.
+        room = min(room - 1, room * most // size)
+    way = way or _read(archive_ref, source, data, head, tail)
+    note = marker.capped(len(data) - shown, archive_ref, source, completeness, way)
+    return b"".join([*parts, note, b"\n"]).decode("utf-8", "replace")
+
+
+def _parts(
+    data: bytes, hits: list[tuple[int, int, int]], room: int
+) -> tuple[list[bytes], int, int, int]:
+    """What is shown in about `room` bytes; where the start ends and the end starts; bytes of it."""
     quota = room // 4 if hits else 0
     # What the lines of trouble leave over goes to both ends.
     for _ in range(2):
@@ -61,16 +81,12 @@ def cap(
     parts = [data[:head], b"" if data[:head].endswith(b"\n") or not head else b"\n"]
     if room > 0:
         parts.append(_GAP)
-    shown = head + len(data) - tail
     if found:
-        shown += sum(len(line) for line in found)
         parts += [*found, _GAP]
     parts.append(data[tail:])
     if parts[-1] and not parts[-1].endswith(b"\n"):
         parts.append(b"\n")
-    way = way or _read(archive_ref, source, data, head, tail)
-    note = marker.capped(len(data) - shown, archive_ref, source, completeness, way)
-    return b"".join([*parts, note, b"\n"]).decode("utf-8", "replace")
+    return parts, head, tail, head + len(data) - tail + quota
 
 
 def _hits(data: bytes, start: int, end: int) -> list[tuple[int, int, int]]:
@@ -134,8 +150,13 @@ def _search(archive_ref: str | None, words: list[str]) -> str:
 
 
 def _read(archive_ref: str | None, source: str, data: bytes, head: int, tail: int) -> str:
-    first = data.count(b"\n", 0, head) + 1
-    last = first + data.count(b"\n", head, tail)
-    if last > first or len(data) < 16384:
-        return f"read: yarp read {archive_ref} {source} {first}:{min(last, first + 199)}"
-    return f"read: yarp read {archive_ref} {source} --bytes {head}:{min(tail, head + 16384)}"
+    """The way to what stands between: its first lines, or bytes of a line too long for one read."""
+    start = data.rfind(b"\n", 0, head) + 1
+    end = data.rfind(b"\n", start, min(tail, start + _READ_BYTES))
+    if end < head:
+        return (
+            f"read: yarp read {archive_ref} {source} --bytes {head}:{min(tail, head + _READ_BYTES)}"
+        )
+    first = data.count(b"\n", 0, start) + 1
+    last = first + min(data.count(b"\n", start, end), _READ_LINES - 1)
+    return f"read: yarp read {archive_ref} {source} {first}:{last}"

@@ -88,7 +88,7 @@ class Reduction:
         self._shape = shape
         self._families: list[Family] | None = None
         self._reason = "declined"
-        self._way = Way(settings, options["max_line_bytes"])
+        self._way = Way(settings)
         self._streams = (Stream(options["max_line_bytes"]), Stream(options["max_line_bytes"]))
 
     def feed(self, stream: int, chunk: bytes | memoryview) -> None:
@@ -156,7 +156,7 @@ class Reduction:
 
     def _show(self, pieces: list[Piece], budget: int, total: int, recovery: Recovery) -> Summary:
         for piece in pieces:
-            piece.text = clean(piece.text)
+            piece.text = marker.quoted(clean(piece.text))
         layout = _Layout(pieces, self._streams, recovery, self._way)
         # The marker's length depends on what is dropped: try a generous guess, then the truth.
         best = layout.fill(budget, layout.reserve())

@@ -6,6 +6,7 @@ stands (spec Reduction, "What every summary must keep").
 
 # Bytes of search words in one marker; more would cost what the summary saves.
 _TERM_BYTES = 96
+_QUOTED = b"[in the output: "
 _SPECIAL = frozenset("\\^$.|?*+()[]{}")
 
 
@@ -29,6 +30,19 @@ class Recovery:
         self.source_names = source_names
 
 
+def quoted(text: bytes) -> bytes:
+    """The text of a program with what looks like a line of ours marked as the program's own.
+
+    `[yarp: ...]` becomes `[in the output: yarp: ...]`: whoever prints or forges a marker, a summary
+    has one that counts. The exact text is in the archive as it was.
+    """
+    if b"[" not in text or b"yarp" not in text.lower():
+        return text
+    import re
+
+    return re.sub(rb"(?i)\[(?=[ \t]*yarp(?:[ \t]+[a-z]+)?[ \t]*:)", _QUOTED, text)
+
+
 def usable(terms: list[str]) -> list[str]:
     """The words that one pattern has room for and that a shell reads as they are."""
     words: dict[str, None] = {}
@@ -38,6 +52,8 @@ def usable(terms: list[str]) -> list[str]:
         size = len(_escaped(word).encode()) + 2
         if not word or not word.isprintable() or "'" in word or word in words or size > room:
             continue
+        if "\ufffd" in word or quoted(word.encode()) != word.encode():
+            continue  # stands for bytes that no text finds, or would look like a marker
         words[word] = None
         room -= size
     return list(words)

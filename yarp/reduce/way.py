@@ -27,18 +27,17 @@ _DEFAULT_RESULTS = 20
 _LINE_EXTRA = 20
 _FRAME_BYTES = 2048
 _SHOWN_BYTES = 4096
-_PREFIX_BYTES = 48
+_PREFIX_BYTES = 120
 
 
 class Way:
     """What is held of a call's two streams, and the commands that were found on it."""
 
-    __slots__ = ("_cap_bytes", "_cap_lines", "_line_bytes", "_proven", "_raw", "_texts", "binary")
+    __slots__ = ("_cap_bytes", "_cap_lines", "_proven", "_raw", "_texts", "binary")
 
-    def __init__(self, settings: Settings, line_bytes: int) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._cap_bytes = settings.recovery_cap_bytes
         self._cap_lines = settings.recovery_cap_lines
-        self._line_bytes = line_bytes
         self._raw = (bytearray(), bytearray())
         self._texts: list[_Text] = []
         # The last way, what it was found for, and the line that it leads to.
@@ -73,8 +72,7 @@ class Way:
                 return command
         if not self._texts:
             self._texts = [
-                _Text(raw, stream.total, self._line_bytes)
-                for raw, stream in zip(self._raw, streams, strict=True)
+                _Text(raw, stream.total) for raw, stream in zip(self._raw, streams, strict=True)
             ]
             self.binary = self.binary or any(b"\0" in raw for raw in self._raw)
         words = [word for word in marker.usable(terms) if self._may_find(word)]
@@ -151,15 +149,15 @@ class Way:
 
 
 class _Text:
-    """The held start of a stream: its clean text, and its exact lines."""
+    """The held start of a stream: its clean text with long lines whole, and its exact lines."""
 
     __slots__ = ("_raw", "clean", "length", "whole")
 
-    def __init__(self, raw: bytearray, total: int, line_bytes: int) -> None:
+    def __init__(self, raw: bytearray, total: int) -> None:
         self.whole = len(raw) == total
         self._raw = bytes(raw if self.whole else raw[: raw.rfind(b"\n") + 1])
         self.length = len(self._raw)
-        stream = Stream(line_bytes)
+        stream = Stream(HELD_BYTES)
         self.clean = b"".join(stream.feed(self._raw) + stream.end())
 
     @property

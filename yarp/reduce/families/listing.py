@@ -217,7 +217,7 @@ class _Ls(_Names):
                 second = names[1] if len(names) > 1 else b""
                 if names[0].startswith(b"total ") or _LONG.match(second):
                     del names[0]
-            if names and (_LONG.match(names[0]) or _LONG.match(names[-1])):
+            if names and (_MODES.match(names[0]) or _MODES.match(names[-1])):
                 for line in names:
                     self._entry(directory, line)
             else:
