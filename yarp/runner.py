@@ -211,10 +211,17 @@ class _Run:
         if self._reduction is not None:
             try:
                 self._reduction.feed(stream, chunk)
+                if self._reduction.hopeless:
+                    self._go_live()
             except Exception as error:  # noqa: BLE001 - the exact bytes are held
                 self._problem(error)
                 self._reduction = None
         return True
+
+    def _go_live(self) -> None:
+        """Show what was held, and the rest as it comes; what is held serves on as the copy."""
+        self._copy = self._hold
+        self._show_held(close=False)
 
     def _write(self, stream: int, chunk: bytes) -> None:
         if self._behind is not None:
@@ -275,7 +282,7 @@ class _Run:
                 spool.give_up()
         self._show_held()
 
-    def _show_held(self) -> None:
+    def _show_held(self, *, close: bool = True) -> None:
         hold, self._hold = self._hold, None
         if hold is None:
             return
@@ -283,7 +290,8 @@ class _Run:
             hold.show(self._outlet.show)
         except (YarpError, OSError) as error:
             self._problem(error)
-        hold.close()
+        if close:
+            hold.close()
 
     # -- after it -----------------------------------------------------------------------------
 

@@ -86,6 +86,12 @@ def test_small_and_unreadable_output_comes_out_as_it_went_in(reduce):
         assert reduce("--command", "pytest", data=data).stdout == data
 
 
+def test_a_binary_file_comes_out_as_it_went_in(reduce):
+    data = b"a\0b\n" * 600_000
+    done = reduce("--command", "cat a.bin", data=data)
+    assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
+
+
 def test_a_quoted_command_selects_its_rule(reduce):
     assert b"not archived" in reduce("--command", "pytest -v -k 'bad or good'").stdout
 

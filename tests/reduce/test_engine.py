@@ -100,6 +100,24 @@ def test_a_summary_that_saves_too_little_gives_way_to_the_exact_bytes():
     assert reduce(b"x\n" * 1200, Long).changed
 
 
+def test_a_family_without_hope_is_fed_no_more_and_the_output_stays_exact():
+    fed = []
+
+    class Hopeless(Everything):
+        hopeless = True
+
+        def feed(self, stream, block):
+            fed.append(block)
+            super().feed(stream, block)
+
+    reduction = Reduction(PLAIN, Settings(), lambda _: [("it", Hopeless)])
+    for _ in range(3):
+        reduction.feed(0, b"a line\n" * 200_000)
+    assert reduction.hopeless
+    assert len(fed) == 1
+    assert not reduction.finish(Status(0), Recovery(REF)).changed
+
+
 def test_a_family_that_raises_or_declines_costs_the_summary_alone():
     class Raises(Everything):
         def feed(self, stream, block):

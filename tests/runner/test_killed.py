@@ -55,9 +55,12 @@ def processes(word):
 def killed(yarp):
     """Start a command, kill its run's group once it has printed enough, wait for what remains."""
 
-    def kill(*words, name="ls", until=lambda: os.path.exists(os.path.join(yarp.root, "said"))):
-        yarp.script(name, COUNTS)
-        child = yarp.start(*words, cwd=yarp.root, start_new_session=True)
+    def said():
+        return os.path.exists(os.path.join(yarp.root, "said"))
+
+    def kill(*words, name="ls", until=said, text=COUNTS, **options):
+        yarp.script(name, text)
+        child = yarp.start(*words, cwd=yarp.root, start_new_session=True, **options)
         eventually(until)
         time.sleep(0.05)
         os.killpg(child.pid, signal.SIGKILL)
@@ -101,6 +104,16 @@ def test_a_command_that_is_shown_live_keeps_it_too(yarp, killed):
     assert (out, err) == (OUT, b"odd\n")
     kept = yarp.snapshots(yarp.call())
     assert (kept["stdout", "before"][1], kept["stderr", "after"][1]) == (OUT, b"odd\n")
+
+
+def test_one_that_is_shown_live_after_all_keeps_it_too(yarp, killed):
+    data = b"\0\n" * (1 << 19)
+    binary = COUNTS.replace("for n in", "os.write(1, b'\\0\\n' * (1 << 19))\nfor n in", 1)
+    with open(os.path.join(yarp.root, "shown"), "wb") as file:
+        killed("--", "cat", "a.bin", name="cat", text=binary, stdout=file)
+    out = yarp.snapshots(yarp.call())["stdout", "before"][1]
+    with open(os.path.join(yarp.root, "shown"), "rb") as file:
+        assert file.read() == out == data + OUT
 
 
 @pytest.mark.parametrize("name", ["ls", "counts"])

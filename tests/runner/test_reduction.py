@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 
 import pytest
 
@@ -40,6 +41,18 @@ def test_the_answer_is_short_and_names_the_call_that_holds_the_whole(yarp, many)
         "accepted": len(raw),
         "shown": len(done.stdout),
     }
+
+
+def test_what_cannot_be_shortened_is_shown_before_the_command_ends(yarp):
+    data = b"\0\n" * 1_000_000
+    write = f"exec {sys.executable} -c 'import os; os.write(1, bytes((0, 10)) * 1000000); input()'"
+    yarp.script("cat", f"#!/bin/sh\n{write}\n")
+    child = yarp.start("--", "cat", "a.bin", stdin=subprocess.PIPE)
+    assert child.stdout.read(len(data)) == data
+    assert child.communicate(b"\n", timeout=30) == (b"", b"")
+    kept = yarp.snapshots(yarp.call())
+    assert kept["stdout", "after"] == ("text/plain; charset=utf-8", data)
+    assert yarp.receipt()["shortened"] is False
 
 
 def test_a_host_gets_the_reference_of_its_own_call(yarp, many):

@@ -92,7 +92,8 @@ def _filter(command: str, exit_code: int | None) -> int:
     if shape is not None:
         shape.merged = True
     reduction = Reduction(selection, compiled.settings, compiled.candidates, shape)
-    hold = Hold(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - it is unlinked at once
+    directory = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - spools are unlinked at once
+    hold = Hold(directory)
     size = enlarge(0)
     while chunk := os.read(0, size):
         try:
@@ -103,6 +104,10 @@ def _filter(command: str, exit_code: int | None) -> int:
             _copy()
             return _fail(error)
         reduction.feed(0, chunk)
+        if reduction.hopeless:
+            hold.show(_show)
+            hold = Hold(directory)
+            _copy()
     summary = reduction.finish(planned.status(exit_code), Recovery(None))
     if summary.fault is not None:
         sys.stderr.write(f"yarp: {summary.fault}\n")

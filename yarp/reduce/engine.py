@@ -88,12 +88,14 @@ class Reduction:
         self._shape = shape
         self._families: list[Family] | None = None
         self._reason = "declined"
+        # Nothing will be shortened: what comes need neither be fed nor held.
+        self.hopeless = False
         self._way = Way(settings)
         self._streams = (Stream(options["max_line_bytes"]), Stream(options["max_line_bytes"]))
 
     def feed(self, stream: int, chunk: bytes | memoryview) -> None:
         """Take the next bytes of a stream (0 stdout, 1 stderr), cut anywhere."""
-        if not self._enabled:
+        if not self._enabled or self.hopeless:
             return
         self._way.feed(stream, chunk)
         for block in self._streams[stream].feed(chunk):
@@ -109,12 +111,12 @@ class Reduction:
         if total <= budget:
             return _exact("within the budget")
         for number, stream in enumerate(self._streams):
-            for block in stream.end():
+            for block in [] if self.hopeless else stream.end():
                 self._pass_on(number, block)
         try:
             for family in self._families or ():
                 pieces = family.finish(status)
-                if pieces:
+                if pieces and not self.hopeless:
                     return self._show(pieces, budget, total, recovery)
         except _Faulty as found:
             return Summary(False, b"", b"", str(found), str(found))
@@ -130,6 +132,7 @@ class Reduction:
             families = self._families = self._load()
         for family in families:
             family.feed(stream, block)
+        self.hopeless = all(family.hopeless for family in families)
 
     def _load(self) -> list[Family]:
         if self._shape is None:
@@ -190,8 +193,13 @@ class _Guarded(Family):
         self._family = self._call(make)
 
     def feed(self, stream: int, block: bytes) -> None:
-        if self._fault is None and self._family is not None:
-            self._call(self._family.feed, stream, block)
+        if not self.hopeless:
+            self._call(self._feed, stream, block)
+
+    def _feed(self, stream: int, block: bytes) -> None:
+        if self._family is not None:
+            self._family.feed(stream, block)
+            self.hopeless = self._family.hopeless
 
     def finish(self, status: Status) -> list[Piece] | None:
         pieces: list[Piece] | None = None
@@ -213,6 +221,7 @@ class _Guarded(Family):
             sys.stdout = stdout
 
     def _note(self, error: BaseException) -> None:
+        self.hopeless = True
         if isinstance(error, _Faulty):
             self._fault = error
         else:

@@ -57,6 +57,7 @@ class Parts(Family):
             self._split(block)
         elif block:
             self._parts[0].feed(0, block)
+        self.hopeless = self._strange or any(part.hopeless() for part in self._parts)
 
     def finish(self, status: Status) -> list[Piece] | None:
         """All pieces in their order; None: the exact bytes."""
@@ -139,6 +140,10 @@ class _Part:
         self._whole: bytearray | None = bytearray()
         self._lines = 0
         self._fed_stderr = False
+
+    def hopeless(self) -> bool:
+        """Whether nothing but declining is left."""
+        return self._whole is None and all(family.hopeless for family in self._families)
 
     def feed(self, stream: int, block: bytes) -> None:
         if stream:

@@ -52,8 +52,11 @@ class Family:
     """Summarises one call's output; each family module has a subclass named `Family`.
 
     Memory must stay bounded whatever is fed: keep counts and the first and last of a kind.
-    An exception makes the engine emit the exact bytes.
+    An exception makes the engine emit the exact bytes. One that sets `hopeless` will decline
+    whatever follows: it is fed no more, and the exact bytes need not wait for the end.
     """
+
+    hopeless = False
 
     def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
         self.argv = argv

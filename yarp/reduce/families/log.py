@@ -131,6 +131,7 @@ class Family(base.Family):
         self._bytes += len(block)
         if self._files and b"\0" in block:
             self._exact = True  # no text
+        self.hopeless = self._exact
         if not self._exact:
             self._streams[stream].feed(block)
 

@@ -87,6 +87,7 @@ class Family(base.Family):
         if not shape.learnt:
             shape.learn(split(window))
         if shape.unknown:
+            self.hopeless = True
             return
         if shape.headed:
             self._headed(window)
