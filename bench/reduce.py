@@ -45,6 +45,11 @@ def _latency(rules, raw):
     inputs = {
         "pytest -v": _pytest_log(16 << 10),
         "find .": _rows(b"src/pkg%d/mod%d.py\n", lambda n: (n % 7, n), 16 << 10),
+        "ls -R": b"\n".join(
+            b"src/part%d:\n" % n + _rows(b"%b_%b.py\n", _words(n), 1000) for n in range(16)
+        ),
+        "kubectl get pods": b"NAME         READY   STATUS    RESTARTS   AGE\n"
+        + _rows(b"web-%04d     1/1     Running   0          2d\n", lambda n: (n,), 16 << 10),
         "git status": b"Changes not staged for commit:\n"
         + _rows(b"\tmodified:   src/a%d.py\n", lambda n: (n,), 16 << 10),
         "rg -n x": _rows(b"src/mod%d.py:%d:    x = f(%d)\n", lambda n: (n // 20, n, n), 16 << 10),
@@ -91,6 +96,12 @@ def _throughput(rules, raw):
         raw.write(json.dumps({"throughput_mb_s": name, "speeds": speeds}) + "\n")
         rows.append(f"reduce stream, {name}: {max(speeds):.0f} MB/s (aim 200)")
     return rows
+
+
+def _words(seed):
+    """Names that have no numbers in common."""
+    words = [b"alpha", b"Bravo", b"charlie_x", b"delta", b"ECHO", b"foxtrot", b"golf", b"hotel"]
+    return lambda n: (words[(n + seed) % 8], words[(n // 8 + seed) % 8] * (1 + n // 64))
 
 
 def _rows(line, values, size):

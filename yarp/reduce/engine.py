@@ -327,7 +327,8 @@ class _Layout:
         way = ""
         if self._recovery.archive_ref is not None:
             terms = _common_terms(dropped)
-            results = 2 * sum(1 for piece in self._pieces if any(t in terms for t in piece.terms))
+            chosen = set(terms)
+            results = 2 * sum(not chosen.isdisjoint(piece.terms) for piece in self._pieces)
             if not terms:
                 # What a sentence of ours stands for is missing too.
                 terms = _common_terms([piece for piece in self._pieces if not piece.lines])

@@ -118,6 +118,7 @@ class _Names:
     def __init__(self, lines: list[bytes]) -> None:
         # Lines that say nothing the summary does not: blank, `.`, `..`, headings, sums.
         self.silent = 0
+        self.slashes = False
         self.paths: list[bytes] = []
         self.directories: set[bytes] = set()
         self.sizes: list[tuple[int, bytes]] = []
@@ -136,7 +137,8 @@ class _Names:
     def pieces(self) -> list[Piece]:
         paths = self.paths
         bare = paths
-        if b"/\n" in b"\n".join([*paths, b""]):
+        self.slashes = b"/\n" in b"\n".join([*paths, b""])
+        if self.slashes:
             bare = [path.rstrip(b"/") for path in paths]
         folders = self.directories or {path.rpartition(b"/")[0] for path in bare} - {b""}
         # A directory whose contents are listed needs no mention of its own.
@@ -171,7 +173,9 @@ class _Names:
         return pieces
 
     def _header(self, leaves: list[bytes], places: int) -> bytes:
-        files = [path for path in leaves if not path.endswith(b"/")]
+        files = leaves
+        if self.slashes:
+            files = [path for path in leaves if not path.endswith(b"/")]
         folders = len(leaves) - len(files)
         return b"%d name%b%b%b: %b" % (
             len(leaves),

@@ -159,6 +159,7 @@ class _Table:
         self._head: list[bytes] = []
         self._foot: list[bytes] = []
         self._columns: list[tuple[bytes, int]] = []
+        self._spans: list[tuple[int | None, int | None]] = []
         # Lines that draw: they are not shown and say nothing.
         self._drawn = 0
         while lines and _ROWS.search(lines[-1]):
@@ -178,6 +179,8 @@ class _Table:
         # Without a drawn line below it, or words in capitals, the first row is one like others.
         if body and (drawn or (self._by not in _BARS and _capitals(body[0], program))):
             self._columns = self._named(body[0])
+            starts: list[int | None] = [at for _, at in self._columns]
+            self._spans = list(zip(starts, [*starts[1:], None], strict=True))
             self._head.append(body.pop(0))
         self._rows = body
         self._done: set[int] = set()
@@ -199,15 +202,13 @@ class _Table:
             row = _BULLET.sub(b"", row, count=1)
         if self._program in _BY_SPACE or not self._columns:
             return row.split(None, max(0, len(self._columns) - 1)) if self._columns else row.split()
-        starts = [at for _, at in self._columns]
-        if not row.isascii():
+        placed = row.isascii()
+        for _, at in self._columns:
+            # A cell that runs into the next column: positions say nothing about this row.
+            placed = placed and (not at or len(row[at - 1 : at + 1].strip()) < 2)
+        if not placed:
             return [cell for cell in re.split(rb"\s{2,}", row.strip()) if cell]
-        ends = [*starts[1:], len(row)]
-        cells = [row[start:end] for start, end in zip(starts, ends, strict=True)]
-        # A cell that runs into the next column: positions say nothing about this row.
-        if any(at and row[at - 1 : at].strip() and row[at : at + 1].strip() for at in starts):
-            return [cell for cell in re.split(rb"\s{2,}", row.strip()) if cell]
-        return [cell.strip() for cell in cells]
+        return [row[start:end].strip() for start, end in self._spans]
 
     def pieces(self) -> list[Piece]:
         """The table in pieces."""
@@ -221,7 +222,9 @@ class _Table:
         worths = [9] * len(rows)
         notes = []
         # Of what has ended well nobody expects that all of it is ready.
-        self._done = {at for at, row in enumerate(cells) if any(map(_DONE.match, row))}
+        ended = {cell for cell in set().union(*cells) if _DONE.match(cell)}
+        if ended:
+            self._done = {at for at, row in enumerate(cells) if not ended.isdisjoint(row)}
         for at in range(min(width, len(names))):
             column = [row[at] if len(row) > at else b"" for row in cells]
             note = self._column(names[at], column, worths)
@@ -254,15 +257,12 @@ class _Table:
         """What a column says of all rows; marks rows that stand apart in it."""
         size = len(column)
         known = name.upper()
-        for at, cell in enumerate(column):
-            parts = _PARTS.match(cell)
-            share = _SHARE.match(cell)
-            if parts and known in (b"READY", b"") and parts[1] != parts[2] and at not in self._done:
-                worths[at] = min(worths[at], 2)
-            elif share and int(share[1]) >= 90:
-                worths[at] = min(worths[at], 1 if int(share[1]) >= 100 else 2)
-            elif known == b"RESTARTS" and cell[:1] not in (b"0", b""):
-                worths[at] = min(worths[at], 2)
+        # Most cells say what others do: each different one is looked at once.
+        counts = Counter(column)
+        alarms = {cell: worth for cell in counts if (worth := _alarm(known, cell)) < 9}
+        for at, cell in enumerate(column) if alarms else ():
+            if cell in alarms and not (at in self._done and _PARTS.match(cell)):
+                worths[at] = min(worths[at], alarms[cell])
         if _LOAD.match(known):
             # The busiest are what such a table is asked for.
             loads = sorted((amount(cell), at) for at, cell in enumerate(column))
@@ -271,20 +271,27 @@ class _Table:
                     worths[at] = min(worths[at], 3)
         if _TEXT.match(name) and known != b"TYPE":
             return b""
-        values = Counter(_SINCE.sub(b"...", cell) for cell in column)
+        since = {cell: _SINCE.sub(b"...", cell) for cell in counts}
+        values: Counter[bytes] = Counter()
+        for cell, count in counts.items():
+            values[since[cell]] += count
         values.pop(b"", None)
         told = 1 < len(values) <= min(_STATES, size // 2) or (
             len(values) == 1 and _CALM.match(next(iter(values)))
         )
-        words = all(re.search(rb"[A-Za-z]{2}", value) for value in values)
-        few = max(1, size // 20)
+        words = told and all(re.search(rb"[A-Za-z]{2}", value) for value in values)
+        few = max(1, size // 20) if words and len(values) > 1 else -1
         stated = len(values) <= max(_STATES, size // 3) and _STATED.search(name)
-        for at, cell in enumerate(column):
+        marked: dict[bytes, int] = {}
+        for cell in counts:
             if stated and len(cell) <= 60 and _BAD.match(cell):
-                worths[at] = min(worths[at], 1)
-            elif told and words and values[_SINCE.sub(b"...", cell)] <= few and len(values) > 1:
-                worths[at] = min(worths[at], 3)
-        if not told or not words or not values:
+                marked[cell] = 1
+            elif values[since[cell]] <= few:
+                marked[cell] = 3
+        for at, cell in enumerate(column) if marked else ():
+            if cell in marked:
+                worths[at] = min(worths[at], marked[cell])
+        if not words or not values:
             return b""
         return (name + b" " if name else b"") + counted(values, _STATES)
 
@@ -307,6 +314,17 @@ class _Table:
             Piece(line.text, 4 if line.odd else 5, 0, 0, (line.term.decode("utf-8", "replace"),))
             for line in _shared(called)
         ]
+
+
+def _alarm(title: bytes, cell: bytes) -> int:
+    """How much a cell asks to be seen by its numbers alone; 9: not at all."""
+    parts = _PARTS.match(cell)
+    if parts and title in (b"READY", b"") and parts[1] != parts[2]:
+        return 2
+    share = _SHARE.match(cell)
+    if share and int(share[1]) >= 90:
+        return 1 if int(share[1]) >= 100 else 2
+    return 2 if title == b"RESTARTS" and cell[:1] not in (b"0", b"") else 9
 
 
 def _shared(names: list[bytes]) -> list[Line]:
