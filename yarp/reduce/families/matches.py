@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
 LINE_BYTES = 240
+# Below this, compiling a pattern costs more than looking at each line.
+_SMALL_BYTES = 64 * 1024
 ERRORS = (
     b"rg: ",
     b"grep: ",
@@ -20,6 +26,7 @@ class Shape:
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         self.learnt = False
+        self._run: re.Pattern[bytes] | None = None
         self.unknown = False
         self.headed = False
         self.named = True
@@ -104,7 +111,7 @@ class Shape:
         """How many lines after a newline begin with `12:`."""
         import re
 
-        return len(re.findall(rb"\n[0-9]+:", body))
+        return len(re.findall(rb"\n[0-9]++:", body))
 
     def count_named(self, window: bytes) -> int:
         """How many lines are matches, where nothing but their number is wanted any more."""
@@ -112,7 +119,21 @@ class Shape:
             return window.count(b"\n") + (not window.endswith(b"\n"))
         import re
 
-        return len(re.findall(rb"\n(?:(?!-[0-9]+-)[^:\n])+:[0-9]+:", b"\n" + window))
+        return len(re.findall(rb"\n(?:[^:\n-]++|-(?![0-9]+-))++:[0-9]++:", b"\n" + window))
+
+    def run_end(self, window: bytes, at: int, stop: int, name_bytes: int) -> int:
+        """The end of the matches of one file: the first begins `at` with its name, ends at `stop`.
+
+        Of the next ones all that surely are matches too; the rest may be asked for again.
+        """
+        if self.asked_context or len(window) < _SMALL_BYTES:
+            return stop + 1
+        if self._run is None:
+            import re
+
+            self._run = re.compile(rb"([^:\n]++):[^\n]*+\n(?:\1:[^\n]*+\n)*+")
+        found = self._run.match(window, at)
+        return found.end() if found and len(found[1]) == name_bytes else stop + 1
 
     def is_context(self, rest: bytes) -> bool:
         """Whether what follows `path-` is a line of context."""

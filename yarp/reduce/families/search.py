@@ -22,7 +22,6 @@ LINES_KEPT = 4_000
 SWITCHES = 20_000
 NOTES_KEPT = 40
 NAMES_A_LINE = 8
-_NONE = b"\0"
 
 
 class _File:
@@ -94,49 +93,55 @@ class Family(base.Family):
         elif not shape.named:
             self._bare(window)
         elif self.switches < SWITCHES:
-            self._named(split(window))
+            self._named(window)
         else:
             # A line of context can look like a match.
             self.uncertain |= shape.asked_context
             self.matches += shape.count_named(window)
 
-    def _named(self, lines: list[bytes]) -> None:
+    def _named(self, window: bytes) -> None:
         """Lines `path:text`: those of a file stand together, so its name is compared, not split."""
         shape = self.shape
-        matching = context = _NONE
+        name = matching = context = b""
         file: _File | None = None
-        found = 0
-        for line in lines:
-            if line.startswith(matching):
-                found += 1
-                if file is not None and len(file.lines) < LINES_PER_FILE:
+        at, size = 0, len(window)
+        while at < size:
+            stop = window.find(b"\n", at)
+            stop = size if stop < 0 else stop
+            if not (name and window.startswith(matching, at)):
+                line = window[at:stop]
+                if name and line.startswith(context) and shape.is_context(line[len(context) :]):
+                    if file is not None and len(file.lines) < LINES_PER_FILE:
+                        self._keep(file, line[len(context) :], match=False)
+                    at = stop + 1
+                    continue
+                self.switches += 1
+                found = shape.name(line)
+                if not found:
+                    self._loose(line)
+                    at = stop + 1
+                    continue
+                name = found
+                file = self._file(name)
+                matching, context = name + b":", name + b"-"
+                if file is not None and self.pending:
+                    for before in self.pending:
+                        if before.startswith(context):
+                            self._keep(file, before[len(context) :], match=False)
+                self.pending.clear()
+            end = shape.run_end(window, at, stop, len(name))
+            self._count(file, window.count(b"\n", at, end) + (end > size))
+            if file is not None and len(file.lines) < LINES_PER_FILE and self.kept < LINES_KEPT:
+                missing = LINES_PER_FILE - len(file.lines)
+                for line in window[at : end - 1].split(b"\n", missing)[:missing]:
                     self._keep(file, line[len(matching) :], match=True)
-                continue
-            if line.startswith(context) and shape.is_context(line[len(context) :]):
-                if file is not None and len(file.lines) < LINES_PER_FILE:
-                    self._keep(file, line[len(context) :], match=False)
-                continue
-            self._count(file, found)
-            found = 0
-            self.switches += 1
-            name = shape.name(line)
-            if not name:
-                self._loose(line)
-                continue
-            file = self._file(name)
-            matching, context = name + b":", name + b"-"
-            if file is not None and self.pending:
-                for before in self.pending:
-                    if before.startswith(context):
-                        self._keep(file, before[len(context) :], match=False)
-            self.pending.clear()
-            found = 1
-            if file is not None and len(file.lines) < LINES_PER_FILE:
-                self._keep(file, line[len(matching) :], match=True)
-        self._count(file, found)
+            at = end
 
     def _headed(self, window: bytes) -> None:
         """Headings of rg: a path, then `12:text` or `12-text`, then an empty line."""
+        if self.switches >= SWITCHES:
+            self.matches += self.shape.count_numbered(b"\n" + window)
+            return
         parts = window.split(b"\n\n")
         for at, part in enumerate(parts):
             if at:
@@ -173,7 +178,7 @@ class Family(base.Family):
     def _first(self, file: _File, body: bytes) -> None:
         """Keep the first lines of a body whose lines begin after a newline."""
         missing = LINES_PER_FILE - len(file.lines)
-        if missing <= 0:
+        if missing <= 0 or self.kept >= LINES_KEPT:
             return
         for line in body.split(b"\n", missing + 1)[1 : missing + 1]:
             if line and line != b"--" and not line.startswith((b"Binary file ", b"grep: ")):
