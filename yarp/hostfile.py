@@ -19,7 +19,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from yarp import jsontext, paths
 from yarp.errors import DataError, StorageError
@@ -63,11 +63,15 @@ def program() -> list[str]:
     return [sys.executable, "-m", "yarp"]
 
 
-def command(host: str) -> str:
-    """The shell text of a host's hook: `yarp hook HOST`, wherever it is started."""
+def command(host: str, *, before: bool = False) -> str:
+    """The shell text of a host's hook, `yarp hook HOST`, wherever it is started.
+
+    `before`: of one that the host asks before a call, and that can keep it from running.
+    """
     from yarp.shell.quoting import quote
 
-    return " ".join(map(quote, [*program(), "hook", host]))
+    words = ["--before", host] if before else [host]
+    return " ".join(map(quote, [*program(), "hook", *words]))
 
 
 def install(
@@ -146,6 +150,65 @@ def standing(
     return None if file.without_ours() != file.text else False
 
 
+def keep(path: str, *, host: str) -> None:
+    """Remember the file at `path` as it is, before the host itself changes it for us."""
+    file = _File(path, host, comments=False)
+    record = file.record
+    if record is not None and _digest(file.text) == record.after:
+        return  # changed for us before, and by nobody since
+    file.remember(Installed(file.target, _digest(file.text), None, (), (), ()), file.text)
+
+
+def kept(path: str, *, host: str) -> None:
+    """Remember what the host made of a file that `keep` was told of."""
+    file = _File(path, host, comments=False)
+    if file.record is not None:
+        file.remember(evolve(file.record, after=_digest(file.text)), None)
+
+
+def restore(path: str, *, host: str, dry_run: bool) -> bool:
+    """Give a file that `keep` was told of its bytes back, if nobody changed it since.
+
+    False: somebody did, or nothing is remembered; the file is left, and the record goes.
+    """
+    file = _File(path, host, comments=False)
+    record = file.record
+    before = _read(file.backup) if os.path.isfile(file.backup) else None
+    same = (
+        record is not None
+        and _digest(file.text) == record.after
+        and _digest(before) == record.before
+    )
+    if same:
+        file.require_writable()
+    if not dry_run:
+        if same and before != file.text:
+            file.replace(before)
+        file.forget()
+    return same
+
+
+def replace(path: str, text: str) -> None:
+    """Put `text` in the place of a file of a host's, at once and whole; links and modes stay."""
+    file = _File(path, "", comments=False)
+    file.require_writable()
+    file.replace(text)
+
+
+def chosen(host: str) -> dict[str, Any]:
+    """The user's own table `hosts.HOST` of YARP's configuration."""
+    from yarp.config import load_config
+
+    return dict(load_config().settings().hosts.get(host, {}))
+
+
+def archive_directory() -> str:
+    """The folder of the archive: what a host's sandbox must let commands write to."""
+    from yarp.config import load_config
+
+    return os.path.dirname(paths.archive_file(load_config().settings().archive_path))
+
+
 class _File:
     """A host's file as it stands, and what is recorded of it."""
 
@@ -153,7 +216,7 @@ class _File:
         self.path = path
         self.target = os.path.realpath(path)
         self.comments = comments
-        self._mark = f"hook {host}"
+        self._marks = (f"hook {host}", f"hook --before {host}")
         self.text = _read(path)
         name = hashlib.sha256(os.fsencode(self.target)).hexdigest()[:16]
         place = os.path.join(paths.data_dir(), "hosts", host)
@@ -196,7 +259,7 @@ class _File:
             listed = [entry for entry in wanted if entry.path[-1] == "[]"]
             _, count = jsontext.remove(text, self._is_marked, set(), comments=self.comments)
             known = () if self.record is None else self.record.entries
-            return count == sum(_is_ours(one.value, self._mark) for one in listed) and all(
+            return count == sum(_is_ours(one.value, self._marks) for one in listed) and all(
                 entry in wanted or not _has(text, entry, comments=self.comments) for entry in known
             )
 
@@ -223,7 +286,7 @@ class _File:
         return text
 
     def _is_marked(self, path: jsontext.Path, member: jsontext.Member) -> bool:
-        return path[-1] == "[]" and _is_ours(member.node.value, self._mark)
+        return path[-1] == "[]" and _is_ours(member.node.value, self._marks)
 
     def _is_entry(self, path: jsontext.Path, member: jsontext.Member) -> bool:
         known = () if self.record is None else self.record.entries
@@ -311,7 +374,7 @@ class _Change:
             os.rmdir(path)
 
 
-def _is_ours(value: Any, mark: str) -> bool:
+def _is_ours(value: Any, marks: tuple[str, ...]) -> bool:
     """Whether a member of an array is a hook of ours: it starts `yarp hook HOST`.
 
     A group of hooks is ours if every hook in it is.
@@ -323,9 +386,9 @@ def _is_ours(value: Any, mark: str) -> bool:
             if isinstance(inner, list) and any(isinstance(one, dict) for one in inner)
         ]
         if groups:
-            return any(all(_is_ours(one, mark) for one in group) for group in groups)
+            return any(all(_is_ours(one, marks) for one in group) for group in groups)
     words = " ".join(_strings(value))
-    return "yarp" in words and mark in words
+    return "yarp" in words and any(mark in words for mark in marks)
 
 
 def _strings(value: Any) -> list[str]:

@@ -1,38 +1,63 @@
-"""YARP for Codex: what can be captured, and what the host withholds."""
+"""YARP for Codex: hooks start `yarp hook codex`; this declares the host."""
 
-from yarp.plugin import Cut, Health, Host, hookimpl
+from __future__ import annotations
+
+import os
+
+from yarp.plugin import Cut, Host, hookimpl
 
 
 @hookimpl
 def yarp_host() -> Host:
-    """Declare Codex. Nothing of it is captured yet."""
+    """Codex: its shell tool, how the hooks get in, and what Codex keeps to itself."""
+    from yarp_codex.events import decode, executed, reply
+    from yarp_codex.install import health, install, uninstall
+
     return Host(
         "codex",
         title="Codex",
         shell_tools={"Bash": "command"},
+        shell=_shell(),
+        decode=decode,
+        executed=executed,
+        reply=reply,
+        install=install,
+        uninstall=uninstall,
         health=health,
         cut=Cut(10_000, "tokens", keeps="ends"),
         withholds=(
             (
-                "Hooks see a result already cut to the model's limit and without its exit status;"
-                " the whole output comes only by wrapping the command."
+                "Hooks see a result already cut to the model's limit; the whole output, and its "
+                "two streams apart, come only by wrapping the command."
             ),
             "A result is never replaced by a hook; a shorter answer comes only by wrapping.",
             (
-                "No hook tells of input written to a running command, of unknown tools or of "
-                "malformed arguments, nor of a patch or MCP call that fails."
+                "Of a command, hooks tell the text alone: not the folder, the terminal, the shell "
+                "or the time that the model asked for."
             ),
+            (
+                "Calls that no hook tells of (input to a running command, unknown tools, "
+                "malformed arguments) are taken from the transcript when the turn ends."
+            ),
+            (
+                "Refused calls, patches that do not fit and failed MCP calls have no hook after "
+                "them either; they end in the archive when the turn ends."
+            ),
+            "In code mode the calls inside a script are told, not the script itself.",
             "Hooks that the user has not trusted are skipped in silence.",
+            "A session without a transcript (--ephemeral) does not say whether it is sandboxed.",
         ),
     )
 
 
-def health(directory: str | None) -> Health:  # noqa: ARG001 - nothing is set up a project
-    """Whether Codex is on this machine; it cannot be hooked in yet."""
-    from shutil import which
+def _shell() -> str:
+    """The user's own shell, which Codex starts commands with."""
+    import pwd
 
-    return Health(
-        installed=which("codex") is not None,
-        hooked_in=False,
-        notes=("Live capture for Codex is not available in this version of yarp-codex.",),
-    )
+    try:
+        shell = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        shell = ""
+    if os.path.basename(shell) in ("bash", "zsh", "sh") and os.access(shell, os.X_OK):
+        return shell
+    return "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"

@@ -1,7 +1,31 @@
 from __future__ import annotations
 
+import pytest
+
 from yarp.testing.host import HostSuite
 
 
 class TestCursor(HostSuite):
     plugin = "cursor"
+
+    @pytest.fixture
+    def exchange(self):
+        call = {
+            "conversation_id": "5f2c8c0e-0f64-4d8b-9d59-0a4fd1f6c2aa",
+            "generation_id": "b7f5a0d2-6f0c-4c59-8f0b-3a2f0b1c7d11",
+            "session_id": "5f2c8c0e-0f64-4d8b-9d59-0a4fd1f6c2aa",
+            "model": "composer-2",
+            "cursor_version": "2026.09.18-0123abc",
+            "workspace_roots": ["/srv/demo"],
+            "user_email": "someone@example.org",
+            "transcript_path": None,
+            "tool_name": "Shell",
+            "tool_input": {"command": "echo one"},
+            "tool_use_id": "call-1\nfc_1",
+            "cwd": "/srv/demo",
+        }
+        output = '{"output":"one\\n","exitCode":0}'
+        return [
+            {**call, "hook_event_name": "preToolUse", "agent_message": ""},
+            {**call, "hook_event_name": "postToolUse", "tool_output": output, "duration": 12},
+        ]

@@ -1,34 +1,53 @@
-"""YARP for Cursor: what can be captured, and what the host withholds."""
+"""YARP for Cursor: hooks start `yarp hook cursor`; this declares the host."""
 
-from yarp.plugin import Health, Host, hookimpl
+from __future__ import annotations
+
+import os
+
+from yarp.plugin import Host, hookimpl
 
 
 @hookimpl
 def yarp_host() -> Host:
-    """Declare Cursor. Nothing of it is captured yet."""
+    """Cursor: its shell tool, how the hooks get in, and what Cursor keeps to itself."""
+    from yarp_cursor.events import decode, replace, reply
+    from yarp_cursor.install import health, install, uninstall
+
     return Host(
         "cursor",
         title="Cursor",
         shell_tools={"Shell": "command"},
+        shell=_shell(),
+        # Cursor takes a snapshot of the shell after a command and puts it back before the next.
+        keeps_shell_state=True,
+        # No event says whether anybody judges a command: without the user's word, none is wrapped.
+        wrap="unpermissioned",
+        decode=decode,
+        reply=reply,
+        replace=replace,
+        install=install,
+        uninstall=uninstall,
         health=health,
         withholds=(
             (
                 "The result of a shell command is never replaced by a hook; a shorter answer "
                 "comes only by wrapping the command. Results of MCP tools can be."
             ),
-            "A failed call reaches hooks as a message, not as its output.",
+            (
+                "No hook says whether a command needs the user's approval, so none is wrapped "
+                'unless you set hosts.cursor.wrap = "always".'
+            ),
+            "A failed call reaches hooks as a message, not as its output nor its exit status.",
             "Separate stdout and stderr streams come only by wrapping.",
-            "No hook tells of a session that is resumed.",
+            "No hook tells of a session that is resumed, nor of anything after a compaction.",
+            "A hooks.json that is a symbolic link is not read.",
         ),
     )
 
 
-def health(directory: str | None) -> Health:  # noqa: ARG001 - nothing is set up a project
-    """Whether Cursor is on this machine; it cannot be hooked in yet."""
-    from shutil import which
-
-    return Health(
-        installed=which("cursor-agent") is not None,
-        hooked_in=False,
-        notes=("Live capture for Cursor is not available in this version of yarp-cursor.",),
-    )
+def _shell() -> str:
+    """The user's own shell, which Cursor runs commands in."""
+    shell = os.environ.get("SHELL", "")
+    if os.path.basename(shell) in ("bash", "zsh", "sh") and os.access(shell, os.X_OK):
+        return shell
+    return "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"

@@ -1,0 +1,356 @@
+"""Every hook payload of the current build as a call, and every answer in its documented shape."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from yarp_codex import transcript
+from yarp_codex.events import decode, executed, reply
+
+from yarp.plugin import CallEnded, CallStarted, Decision
+
+SESSION = "01a229cd-332c-7083-b828-0adc2e93fa2a"
+TURN = "01a229cd-3339-7df1-8c54-53b3cf258ea7"
+CHILD = "01a229cf-cef0-7320-b8eb-1f482473b59e"
+ALWAYS = {"session_id": SESSION, "cwd": "/srv/demo", "transcript_path": None}
+EVENTS = {
+    "SessionStart": {"model": "gpt-5.5", "permission_mode": "default", "source": "startup"},
+    "UserPromptSubmit": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "default", "prompt": "go"},
+    "PreToolUse": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "bypassPermissions",
+                   "tool_name": "Bash", "tool_input": {"command": "ls -l"}, "tool_use_id": "call_1"},
+    "PermissionRequest": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "default",
+                          "tool_name": "Bash", "tool_input": {"command": "ls -l"}},
+    "PostToolUse": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "bypassPermissions",
+                    "tool_name": "Bash", "tool_input": {"command": "ls -l"}, "tool_use_id": "call_1",
+                    "tool_response": "total 0\n"},
+    "PreCompact": {"turn_id": TURN, "model": "gpt-5.5", "trigger": "auto"},
+    "PostCompact": {"turn_id": TURN, "model": "gpt-5.5", "trigger": "auto"},
+    "SubagentStart": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "default",
+                      "agent_id": CHILD, "agent_type": "default"},
+    "SubagentStop": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "default", "agent_id": CHILD,
+                     "agent_type": "default", "agent_transcript_path": None, "stop_hook_active": False,
+                     "last_assistant_message": "done"},
+    "Stop": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "default", "stop_hook_active": False,
+             "last_assistant_message": "done"},
+    "Interrupt": {"turn_id": TURN, "model": "gpt-5.5", "permission_mode": "default"},
+    "SessionEnd": {"reason": "other"},
+}  # fmt: skip
+
+
+def event(kind, **more):
+    return {**ALWAYS, "hook_event_name": kind, **EVENTS[kind], **more}
+
+
+# -- calls
+
+
+def test_only_events_around_a_tool_tell_of_a_call():
+    told = {kind: decode(event(kind)) for kind in EVENTS}
+    assert {kind for kind, calls in told.items() if calls} == {"PreToolUse", "PostToolUse"}
+
+
+def test_a_start_says_where_who_and_whether_anybody_is_asked():
+    call = decode(event("PreToolUse"))
+    assert isinstance(call, CallStarted)
+    assert (call.source_session_id, call.source_call_id) == (SESSION, "call_1")
+    assert (call.tool_name, call.input) == ("Bash", {"command": "ls -l"})
+    assert (call.model, call.working_directory) == ("gpt-5.5", "/srv/demo")
+    assert call.unpermissioned is True
+    for mode in ("default", "acceptEdits", "plan", "dontAsk"):
+        assert decode(event("PreToolUse", permission_mode=mode)).unpermissioned is False
+
+
+def test_an_end_carries_the_result_and_the_start_that_may_have_been_missed():
+    (call,) = decode(event("PostToolUse"))
+    assert isinstance(call, CallEnded)
+    assert (call.result, call.executed, call.is_error) == ("total 0\n", True, False)
+    assert call.start.input == {"command": "ls -l"}
+    assert call.text is None, "no hook can put another text in its place"
+
+
+def test_a_result_that_codex_has_cut_is_incomplete_and_any_other_unknown():
+    cut = "Warning: truncated output (original token count: 87224)\nTotal output lines: 60000\n\n1\n"
+    (call,) = decode(event("PostToolUse", tool_response=cut))
+    assert call.completeness == "incomplete"
+    (call,) = decode(event("PostToolUse"))
+    assert call.completeness == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "response", "failed"),
+    [
+        ("apply_patch", {"command": "*** Begin Patch\n*** End Patch\n"}, "Exit code: 0\nOutput:\n", False),
+        ("mcp__tiny__echo", {"text": "hi"}, {"content": [{"type": "text", "text": "hi"}], "isError": False}, False),
+        ("mcp__tiny__echo", {"text": "hi"}, {"content": [], "isError": True}, True),
+        ("spawn_agent", {"message": "go"}, '{"agent_id":"01a2","nickname":"Pasteur"}', False),
+        ("mcp__tiny__none", None, None, False),
+    ],
+)  # fmt: skip
+def test_other_tools_are_kept_as_they_are(tool, given, response, failed):
+    more = {"tool_name": tool, "tool_input": given}
+    assert decode(event("PreToolUse", **more)).input == given
+    (call,) = decode(event("PostToolUse", tool_response=response, **more))
+    assert (call.result, call.is_error) == (response, failed)
+
+
+def test_a_call_inside_a_script_of_code_mode_is_a_call_of_its_own():
+    name = "exec-e17d1edc-f71f-413f-8577-5f1f6e3ac1f5"
+    assert decode(event("PreToolUse", tool_use_id=name)).source_call_id == name
+
+
+def test_the_calls_of_a_subagent_are_told_apart_within_its_session():
+    call = decode(event("PreToolUse", agent_id=CHILD, agent_type="default"))
+    assert call.source_session_id == SESSION
+    assert call.source_call_id == f"{CHILD}/call_1"
+
+
+@pytest.mark.parametrize("key", ["session_id", "tool_use_id", "tool_name"])
+@pytest.mark.parametrize("value", [None, "", 7, []])
+def test_an_event_without_what_names_the_call_is_declined(key, value):
+    assert decode(event("PreToolUse", **{key: value})) is None
+    assert decode(event("PostToolUse", **{key: value})) is None
+
+
+# -- the transcript
+
+FREE = {"type": "danger-full-access"}
+
+
+def context(policy, *writable, turn_id=TURN):
+    entries = [{"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}]
+    entries += [{"path": {"type": "path", "path": path}, "access": "write"} for path in writable]
+    entries += [{"path": {"type": "path", "path": f"{path}/.git"}, "access": "read"} for path in writable]
+    profile = {"type": "managed", "file_system": {"type": "restricted", "entries": entries}}
+    return ("turn_context", {"turn_id": turn_id, "permission_profile": profile, "sandbox_policy": policy})
+
+
+def called(call_id, arguments, name="exec_command", **more):
+    given = {"arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
+    return ("response_item", {"type": "function_call", "name": name, "call_id": call_id, **given, **more})
+
+
+def answered(call_id, output):
+    return ("response_item", {"type": "function_call_output", "call_id": call_id, "output": output})
+
+
+def happened(call_id, kind="CommandExecution", turn_id=TURN, **more):
+    item = {"type": kind, "id": call_id, **more}
+    return ("event_msg", {"type": "item_completed", "turn_id": turn_id, "item": item})
+
+
+@pytest.fixture
+def written(tmp_path):
+    path = tmp_path / "rollout.jsonl"
+
+    def write(*records, end="\n"):
+        lines = [json.dumps({"timestamp": "…", "type": kind, "payload": what}, separators=(",", ":"))
+                 for kind, what in records]  # fmt: skip
+        path.write_text("\n".join(lines) + end)
+        return str(path)
+
+    return write
+
+
+def test_a_session_without_a_sandbox_may_write_anywhere(written):
+    path = written(context({"type": "read-only"}, turn_id="earlier"), context(FREE))
+    assert decode(event("PreToolUse", transcript_path=path)).writable is None
+
+
+def test_a_sandboxed_session_says_where_its_commands_may_write(written):
+    policy = {"type": "workspace-write", "network_access": False}
+    path = written(context(FREE, turn_id="earlier"), context(policy, "/srv/demo", "/home/u/.local/share/yarp"))
+    call = decode(event("PreToolUse", transcript_path=path))
+    assert call.writable == ("/srv/demo", "/home/u/.local/share/yarp")
+    path = written(context({"type": "read-only"}))
+    assert decode(event("PreToolUse", transcript_path=path)).writable == ()
+
+
+def test_what_the_transcript_does_not_tell_counts_as_nowhere(written, tmp_path):
+    other = written(context(FREE, turn_id="another"))
+    quoted = answered("call_0", 'sandbox "type":"turn_context","payload":{"turn_id":"%s"' % TURN)
+    for path in (other, written(quoted), written(context(FREE), end=""), str(tmp_path), "/no/such", "a\0b"):
+        assert decode(event("PreToolUse", transcript_path=path)).writable == ()
+    assert decode(event("PreToolUse")).writable == ()
+
+
+def test_the_turn_is_found_behind_megabytes_of_output(written):
+    noise = [answered(f"call_{number}", "x" * 300_000) for number in range(12)]
+    path = written(context({"type": "read-only"}, turn_id="earlier"), context(FREE), *noise)
+    assert transcript.writable(path, TURN) is None
+
+
+@pytest.mark.parametrize("status", [0, 3, -1, 137])
+def test_the_exit_status_comes_from_the_transcript(written, status):
+    output = 'they say "exit_code":9, and "id":"call_2"'
+    item = {"status": "completed", "aggregated_output": output, "exit_code": status, "duration": {"secs": 0}}
+    path = written(context(FREE), happened("call_2", exit_code=7, duration={}), happened("call_1", **item))
+    (call,) = decode(event("PostToolUse", transcript_path=path))
+    assert (call.exit_code, call.is_error) == (status, status != 0)
+
+
+def test_an_exit_status_that_is_not_told_is_unknown(written):
+    for records in ((), (happened("call_1", exit_code=None, duration={}),), (happened("call_9", exit_code=1, x=0),)):
+        (call,) = decode(event("PostToolUse", transcript_path=written(context(FREE), *records)))
+        assert (call.exit_code, call.is_error) == (None, False)
+
+
+def closed(path, kind="Stop", **more):
+    found = decode(event(kind, transcript_path=path, **more))
+    return {call.source_call_id: call for call in found or ()}
+
+
+def test_the_end_of_a_turn_closes_what_no_hook_told_the_end_of(written):
+    path = written(
+        context(FREE, turn_id="earlier"), called("call_0", {"cmd": "old"}), answered("call_0", "old"),
+        context(FREE),
+        called("call_1", {"cmd": "ls"}), happened("call_1", status="completed", exit_code=0), answered("call_1", "a"),
+        called("call_2", {"cmd": "rm -rf x"}), answered("call_2", "rejected: rm -f style commands are not permitted"),
+        called("call_3", '{"cmd": broken'), answered("call_3", "failed to parse function arguments"),
+        called("call_4", {"x": 1}, name="frobnicate"), answered("call_4", "unsupported call: frobnicate"),
+        called("call_5", {}, name="fail", namespace="mcp__tiny"),
+        happened("call_5", "McpToolCall", status="failed"), answered("call_5", [{"type": "input_text", "text": "no"}]),
+        called("call_6", {"session_id": 7, "chars": "y"}, name="write_stdin"), answered("call_6", "Process exited"),
+        called("call_7", {"cmd": "still running"}),
+        called("call_8", {"cmd": "make"}), happened("call_8", status="declined"), answered("call_8", "rejected by user"),
+    )  # fmt: skip
+    calls = closed(path)
+    assert list(calls) == [f"call_{number}" for number in (1, 2, 3, 4, 5, 6, 8)]
+    assert all(call.executed is None for call in calls.values()), "each closes only what is still open"
+    ran = {name: executed(event("Stop", transcript_path=path), call) for name, call in calls.items()}
+    assert ran == {"call_1": True, "call_2": False, "call_3": False, "call_4": False, "call_5": True,
+                   "call_6": True, "call_8": False}  # fmt: skip
+    assert {name for name, call in calls.items() if not call.is_error} == {"call_1", "call_6"}
+    assert calls["call_1"].start.tool_name == "Bash"
+    assert calls["call_1"].start.input == {"command": "ls"}
+    assert calls["call_3"].start.input == {"arguments": '{"cmd": broken'}
+    assert calls["call_4"].start.tool_name == "frobnicate"
+    assert calls["call_5"].start.tool_name == "mcp__tiny__fail"
+    assert calls["call_5"].result == [{"type": "input_text", "text": "no"}]
+
+
+def test_the_calls_inside_a_script_are_closed_and_the_script_is_none(written):
+    nested = "exec-e17d1edc-f71f-413f-8577-5f1f6e3ac1f5"
+    path = written(
+        context(FREE),
+        ("response_item", {"type": "custom_tool_call", "name": "exec", "call_id": "call_1", "input": "text(1)"}),
+        happened(nested, status="failed", command=["/bin/bash", "-lc", "exit 3"], aggregated_output="", exit_code=3),
+        happened("exec-2", "McpToolCall", server="tiny", tool="echo", arguments={"a": 1}, status="completed",
+                 result={"content": []}),
+        ("response_item", {"type": "custom_tool_call_output", "call_id": "call_1", "output": "1"}),
+    )  # fmt: skip
+    calls = closed(path)
+    assert list(calls) == [nested, "exec-2"]
+    assert (calls[nested].exit_code, calls[nested].is_error) == (3, True)
+    assert calls[nested].start.input == {"command": "exit 3"}
+    assert calls["exec-2"].start.tool_name == "mcp__tiny__echo"
+    assert calls["exec-2"].result == {"content": []}
+
+
+def test_a_subagents_end_closes_the_calls_of_its_own_transcript(written):
+    path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "rejected by user"))
+    calls = closed("/no/such", "SubagentStop", agent_transcript_path=path)
+    assert list(calls) == [f"{CHILD}/call_1"]
+    stop = event("SubagentStop", agent_transcript_path=path)
+    assert executed(stop, calls[f"{CHILD}/call_1"]) is False
+
+
+def test_a_session_that_ends_closes_its_last_turn(written):
+    path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "aborted"))
+    assert list(closed(path, "SessionEnd")) == ["call_1"]
+    assert list(closed(path, "Interrupt")) == ["call_1"]
+
+
+def test_a_transcript_that_is_damaged_or_gone_closes_what_it_can(written, tmp_path):
+    path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "no"))
+    with open(path, "a") as file:
+        file.write('{"type": "response_item"}\n[]\nnull\nnot json\n{"type": "event_msg", "payload": {"type": "item')
+    assert list(closed(path)) == ["call_1"]
+    assert closed(str(tmp_path)) == closed("/no/such") == closed(None) == {}
+
+
+# -- answers
+
+PRE_KEYS = {"hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"}
+COMMON = {"continue", "decision", "reason", "stopReason", "suppressOutput", "systemMessage", "hookSpecificOutput"}
+
+
+def complaint(kind, answer):
+    """Why the current build refuses an answer, or None: its schemas, and what it says of them."""
+    if answer is None:
+        return None
+    if not isinstance(answer, dict) or answer.keys() - COMMON:
+        return "invalid JSON output"
+    if kind != "PreToolUse":
+        return "unsupported" if answer.keys() - {"systemMessage"} else None
+    specific = answer.get("hookSpecificOutput", {})
+    permission, reason = specific.get("permissionDecision"), specific.get("permissionDecisionReason")
+    if specific.keys() - PRE_KEYS or specific.get("hookEventName", kind) != kind:
+        return "invalid JSON output"
+    if permission not in (None, "allow", "deny"):
+        return "unsupported permissionDecision"
+    if permission == "deny" and not (isinstance(reason, str) and reason):
+        return "deny without a reason"
+    if permission != "deny" and reason is not None:
+        return "a reason without deny"
+    if "updatedInput" in specific:
+        given = specific["updatedInput"]
+        if permission != "allow":
+            return "updatedInput without allow"
+        if not (isinstance(given, dict) and isinstance(given.get("command"), str)):
+            return "updatedInput without command"
+    elif permission == "allow":
+        return "unsupported permissionDecision:allow"
+    return None
+
+
+DECISIONS = [
+    Decision(),
+    Decision(blocked="[yarp] the archive cannot be written"),
+    Decision(input={"command": "yarp run --shell 'ls -l'"}),
+    Decision(notice="[yarp] off in this session: config.toml"),
+    Decision(content="short", result="short"),
+]
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+@pytest.mark.parametrize("decision", DECISIONS, ids=["none", "blocked", "input", "notice", "content"])
+def test_every_answer_has_the_shape_that_codex_takes(kind, decision):
+    answer = reply(event(kind), decision)
+    assert complaint(kind, answer) is None
+    json.dumps(answer)
+
+
+def test_a_rewrite_goes_with_the_permission_that_codex_asks_for():
+    answer = reply(event("PreToolUse"), Decision(input={"command": "x"}))
+    assert answer == {
+        "hookSpecificOutput": {
+            "hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": {"command": "x"},
+        }
+    }  # fmt: skip
+
+
+def test_a_patch_or_an_mcp_call_is_never_rewritten():
+    for tool in ("apply_patch", "mcp__tiny__echo", "spawn_agent"):
+        assert reply(event("PreToolUse", tool_name=tool), Decision(input={"command": "x"})) is None
+
+
+def test_nothing_is_allowed_without_a_rewrite():
+    for kind in EVENTS:
+        assert "allow" not in json.dumps(reply(event(kind), Decision()))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [], {"permission": "deny"}, {"hookSpecificOutput": {"hookEventName": "PreToolUse", "extra": 1}},
+        {"hookSpecificOutput": {"hookEventName": "PostToolUse"}},
+        {"hookSpecificOutput": {"permissionDecision": "ask"}}, {"hookSpecificOutput": {"permissionDecision": "deny"}},
+        {"hookSpecificOutput": {"permissionDecision": "allow"}},
+        {"hookSpecificOutput": {"updatedInput": {"command": "x"}}},
+        {"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": {"text": "x"}}},
+        {"hookSpecificOutput": {"permissionDecisionReason": "x"}},
+    ],
+)  # fmt: skip
+def test_the_check_of_answers_sees_a_wrong_one(answer):
+    assert complaint("PreToolUse", answer) is not None
