@@ -94,6 +94,7 @@ def test_the_first_call_compiles_and_the_next_one_reads(plugin_site, cached):
         "shell": None,
         "keeps_shell_state": False,
         "wrap": "always",
+        "judges_words": False,
         "withholds": ["nothing"],
         "cut": None,
         "decode": "yarp_acme:decode",

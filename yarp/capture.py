@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _READ_BYTES = 1 << 20
 # What the cap holds in memory to choose from; of more, it takes the part that the host shows.
 _CAP_SOURCE_BYTES = 16 << 20
+# Linux starts no program with an argument of 128 KiB; a host hands its shell the text as one.
+_ONE_ARGUMENT_BYTES = 120_000
 
 
 class Plan:
@@ -92,6 +94,7 @@ class Capture:
         *,
         unpermissioned: bool | None = None,
         detached: bool = False,
+        writable: tuple[str, ...] | None = None,
     ) -> Plan:
         """Decide about a call; commits nothing. An error here blocks the call.
 
@@ -124,7 +127,7 @@ class Capture:
         wrapped: str | None = None
         policy = self.settings.hosts.get(session.agent, {}).get("wrap", host["wrap"])
         allowed = policy == "always" or (policy == "unpermissioned" and unpermissioned is True)
-        if host["shell"] is not None and allowed and not detached:
+        if host["shell"] is not None and allowed and not detached and self._reached(writable):
             wrapped = rewrite(
                 command,
                 planned,
@@ -133,6 +136,7 @@ class Capture:
                 host["shell"],
                 call=(session.agent, session.account, session.source_session_id, source_call_id),
                 keeps_state=host["keeps_shell_state"],
+                judged=host["judges_words"],
             )
         final = command if wrapped is None else wrapped
         return Plan(
@@ -140,6 +144,14 @@ class Capture:
             recovery=planned.recovery,
             requires_streams=wrapped is not None and self.settings.archive_enabled,
         )
+
+    def _reached(self, writable: tuple[str, ...] | None) -> bool:
+        """Whether a command that may write only there can write to the archive."""
+        if writable is None or not self.settings.archive_enabled:
+            return True
+        folder = os.path.realpath(os.path.dirname(self._path))
+        roots = (os.path.realpath(root).rstrip("/") for root in writable)
+        return any(f"{folder}/".startswith(f"{root}/") for root in roots)
 
     def begin(
         self,
@@ -458,10 +470,12 @@ def rewrite(
     *,
     call: tuple[str, str, str, str] | None,
     keeps_state: bool = False,
+    judged: bool = False,
 ) -> str | None:
     """The text to run instead of `command`, so that its output can be shortened; else None.
 
     Arguments as for `wrap`. `keeps_state`: what the text changes of its shell must last.
+    `judged`: who judges the text must find the words of `command` in it.
     """
     if planned.selection is None or not settings.pruning_enabled:
         return None
@@ -471,7 +485,11 @@ def rewrite(
     known = shell is None or os.path.basename(shell) in plans.SHELLS
     if not known and plans.plain_argv(command) is None:
         return None
-    return wrap(command, program, shell, call if settings.archive_enabled else None)
+    wrapped = wrap(command, program, shell, call if settings.archive_enabled else None)
+    if judged:
+        # The shell becomes `yarp run` and never reads on; whoever reads the text does.
+        wrapped = f"exec {wrapped}\n{command}"
+    return wrapped if len(payload.utf8(wrapped)) < _ONE_ARGUMENT_BYTES else None
 
 
 def wrap(

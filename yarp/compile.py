@@ -142,6 +142,7 @@ def _plain(host: Host) -> dict[str, Any]:
         "shell": host.shell,
         "keeps_shell_state": host.keeps_shell_state,
         "wrap": host.wrap,
+        "judges_words": host.judges_words,
         "withholds": host.withholds,
         "cut": None if host.cut is None else host.cut.plain(),
     }

@@ -202,6 +202,7 @@ class _Hook:
                 call.working_directory,
                 unpermissioned=call.unpermissioned,
                 detached=call.detached,
+                writable=call.writable,
             )
             if archive is not None:
                 now = _now_ms()
@@ -259,8 +260,10 @@ class _Hook:
         archive = self._open()
         current = archive.current(session, ended.source_call_id)
         executed = ended.executed
+        if ended.closes and current.finished:
+            return None
         if executed is None:
-            if current.finished or not self._is_refused(ended, current):
+            if not self._is_refused(ended, current):
                 return None
             executed = False
         try:

@@ -48,6 +48,7 @@ class CallStarted(Value):
     `account` None means the account of the operating system. Times are Unix milliseconds.
     `unpermissioned`: the host runs it without asking anybody; None: the host does not say.
     `detached`: the host does not wait for its output, so it must come as it is printed.
+    `writable`: the only directories that the host's sandbox lets it write to; None: any.
     Source: seed 000, "Records"; spec "Hosts", Rules for all.
     """
 
@@ -65,6 +66,7 @@ class CallStarted(Value):
         "tool_name",
         "unpermissioned",
         "working_directory",
+        "writable",
     )
     _shown = "source_call_id"
 
@@ -84,6 +86,7 @@ class CallStarted(Value):
         archive_ref: str | None = None,
         unpermissioned: bool | None = None,
         detached: bool = False,
+        writable: Iterable[str] | None = None,
     ) -> None:
         self.source_session_id = source_session_id
         self.source_call_id = source_call_id
@@ -98,6 +101,7 @@ class CallStarted(Value):
         self.archive_ref = archive_ref
         self.unpermissioned = unpermissioned
         self.detached = detached
+        self.writable = None if writable is None else tuple(writable)
 
 
 class CallEnded(Value):
@@ -107,6 +111,8 @@ class CallEnded(Value):
     call that never reached its tool, and None where the event only closes a call whose end was
     not told otherwise. `full_output_path` names the file in which the host keeps the whole
     output, where a structured field says so.
+    `closes`: it counts only if nothing else ended the call, as what an event tells at the end of
+    a turn about all calls of it.
     `start`: the call's start as this event tells it, for a call whose start was never heard.
     `text`: what the model will read of the result and `Host.replace` can put another text in
     place of; None: it stays as it is. `completeness`: whether that text is all that the tool
@@ -118,6 +124,7 @@ class CallEnded(Value):
         "account",
         "agent",
         "archive_ref",
+        "closes",
         "completeness",
         "ending",
         "executed",
@@ -144,6 +151,7 @@ class CallEnded(Value):
         account: str | None = None,
         exit_code: int | None = None,
         executed: bool | None = None,
+        closes: bool = False,
         full_output_path: str | None = None,
         finished_at_ms: int | None = None,
         archive_ref: str | None = None,
@@ -160,6 +168,7 @@ class CallEnded(Value):
         self.account = account
         self.exit_code = exit_code
         self.executed = executed
+        self.closes = closes or executed is None
         self.full_output_path = full_output_path
         self.finished_at_ms = finished_at_ms
         self.archive_ref = archive_ref
@@ -281,6 +290,9 @@ class Host(Value):
     `wrap`: when a command may be replaced by `yarp run` around it: `always`, `never`, or
     `unpermissioned`: only where nobody judges it (`CallStarted.unpermissioned`). The user's
     `hosts.NAME.wrap` counts before it.
+    `judges_words`: whether the host, or rules of its user, judge a command by the words in its
+    text. A wrapped text then names the original a second time, where it never runs, and is
+    judged as the original would be. Only for a host that starts a shell for each text.
     `decode(event)`: the start or end that an event tells of, several of them, or None for an
     event that tells of no call. An event it does not know is None, never an exception.
     `reply(event, decision)`: the JSON that the host takes for `decision`; None: say nothing.
@@ -309,6 +321,7 @@ class Host(Value):
         "decode",
         "health",
         "install",
+        "judges_words",
         "keeps_shell_state",
         "name",
         "probe",
@@ -333,6 +346,7 @@ class Host(Value):
         shell: str | None = None,
         keeps_shell_state: bool = False,
         wrap: str = "always",
+        judges_words: bool = False,
         decode: Callable[[dict[str, object]], Decoded] | None = None,
         reply: Callable[[dict[str, object], Decision], object] | None = None,
         replace: Callable[[dict[str, object], str], object] | None = None,
@@ -357,6 +371,7 @@ class Host(Value):
         if wrap not in WRAPS:
             raise ValueError(f"host {name}: wrap must be one of {', '.join(WRAPS)}")
         self.wrap = wrap
+        self.judges_words = judges_words
         self.decode = decode
         self.reply = reply
         self.replace = replace

@@ -27,6 +27,7 @@ def decode(event):
         return CallEnded(
             event["chat"], event["id"], result, event.get("failed", False),
             executed=event.get("ran", True), exit_code=event.get("code"),
+            closes=event.get("closes", False),
             start=start(event) if "tool" in event else None,
             full_output_path=event.get("file"), completeness="complete",
             text=result.get("text") if isinstance(result, dict) else None,
@@ -43,6 +44,7 @@ def start(event):
     return CallStarted(
         event["chat"], event["id"], event["tool"], event["args"],
         unpermissioned=event.get("free"), detached=event.get("apart", False),
+        writable=event.get("writable"),
         working_directory=event.get("place"),
     )
 

@@ -121,17 +121,42 @@ def test_the_file_counts_for_the_hosts_own_shell_alone(acme):
         ("always", {}, True),
         ("never", {"free": True}, False),
         ("always", {"apart": True}, False),
+        ("always", {"writable": []}, False),
+        ("always", {"writable": ["/elsewhere", "/home/u/da"]}, False),
+        ("always", {"writable": ["/elsewhere", "{home}/data/"]}, True),
+        ("always", {"writable": ["/"]}, True),
     ],
 )
 def test_a_command_is_wrapped_where_nobody_judges_it(acme, policy, event, wrapped):
     if policy is not None:
         acme.configure(f'[hosts.acme]\nwrap = "{policy}"\n')
+    if "writable" in event:
+        event = {"writable": [one.format(home=acme.home) for one in event["writable"]]}
     reply = acme.send(acme.begin(command="pytest -q", **event)).reply
     assert (reply is not None) is wrapped
     assert acme.call()["requires_streams"] == wrapped
     if wrapped:
         assert "run --archive-agent acme" in reply["args"]["command"]
         assert json.loads(acme.call()["snapshots"]["input/after"]) == reply["args"]
+
+
+def test_what_an_event_tells_of_a_whole_turn_ends_only_what_is_open(acme):
+    acme.send(acme.begin("c1"))
+    acme.send(acme.end("c1", text="first"))
+    acme.send(acme.begin("c2"))
+    for call_id in ("c1", "c2", "c3"):
+        acme.send(acme.end(call_id, text="told once more", closes=True))
+        acme.send(acme.end(call_id, text="told once more", closes=True))
+    calls = acme.calls()
+    assert list(calls) == ["c1", "c2", "c3"]
+    assert all((call["status"], call["executed"]) == ("finished", 1) for call in calls.values())
+    texts = [json.loads(call["snapshots"]["result/after"])["text"] for call in calls.values()]
+    assert texts == ["first", "told once more", "told once more"]
+
+
+def test_a_text_too_long_for_one_argument_is_not_wrapped(acme):
+    long = "pytest -q " + "x" * 121_000
+    assert acme.send(acme.begin(command=long, free=True)).reply is None
 
 
 def test_a_wrapped_call_ends_with_its_streams(acme, monkeypatch):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from yarp_codex import transcript
-from yarp_codex.events import decode, executed, reply
 
 from yarp.plugin import CallEnded, CallStarted, Decision
+from yarp_codex import transcript
+from yarp_codex.events import decode, reply
 
 SESSION = "01a229cd-332c-7083-b828-0adc2e93fa2a"
 TURN = "01a229cd-3339-7df1-8c54-53b3cf258ea7"
@@ -70,7 +70,9 @@ def test_an_end_carries_the_result_and_the_start_that_may_have_been_missed():
 
 
 def test_a_result_that_codex_has_cut_is_incomplete_and_any_other_unknown():
-    cut = "Warning: truncated output (original token count: 87224)\nTotal output lines: 60000\n\n1\n"
+    cut = (
+        "Warning: truncated output (original token count: 87224)\nTotal output lines: 60000\n\n1\n"
+    )
     (call,) = decode(event("PostToolUse", tool_response=cut))
     assert call.completeness == "incomplete"
     (call,) = decode(event("PostToolUse"))
@@ -120,14 +122,22 @@ FREE = {"type": "danger-full-access"}
 def context(policy, *writable, turn_id=TURN):
     entries = [{"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}]
     entries += [{"path": {"type": "path", "path": path}, "access": "write"} for path in writable]
-    entries += [{"path": {"type": "path", "path": f"{path}/.git"}, "access": "read"} for path in writable]
+    entries += [
+        {"path": {"type": "path", "path": f"{path}/.git"}, "access": "read"} for path in writable
+    ]
     profile = {"type": "managed", "file_system": {"type": "restricted", "entries": entries}}
-    return ("turn_context", {"turn_id": turn_id, "permission_profile": profile, "sandbox_policy": policy})
+    return (
+        "turn_context",
+        {"turn_id": turn_id, "permission_profile": profile, "sandbox_policy": policy},
+    )
 
 
 def called(call_id, arguments, name="exec_command", **more):
     given = {"arguments": arguments if isinstance(arguments, str) else json.dumps(arguments)}
-    return ("response_item", {"type": "function_call", "name": name, "call_id": call_id, **given, **more})
+    return (
+        "response_item",
+        {"type": "function_call", "name": name, "call_id": call_id, **given, **more},
+    )
 
 
 def answered(call_id, output):
@@ -159,7 +169,9 @@ def test_a_session_without_a_sandbox_may_write_anywhere(written):
 
 def test_a_sandboxed_session_says_where_its_commands_may_write(written):
     policy = {"type": "workspace-write", "network_access": False}
-    path = written(context(FREE, turn_id="earlier"), context(policy, "/srv/demo", "/home/u/.local/share/yarp"))
+    path = written(
+        context(FREE, turn_id="earlier"), context(policy, "/srv/demo", "/home/u/.local/share/yarp")
+    )
     call = decode(event("PreToolUse", transcript_path=path))
     assert call.writable == ("/srv/demo", "/home/u/.local/share/yarp")
     path = written(context({"type": "read-only"}))
@@ -167,11 +179,21 @@ def test_a_sandboxed_session_says_where_its_commands_may_write(written):
 
 
 def test_what_the_transcript_does_not_tell_counts_as_nowhere(written, tmp_path):
-    other = written(context(FREE, turn_id="another"))
-    quoted = answered("call_0", 'sandbox "type":"turn_context","payload":{"turn_id":"%s"' % TURN)
-    for path in (other, written(quoted), written(context(FREE), end=""), str(tmp_path), "/no/such", "a\0b"):
-        assert decode(event("PreToolUse", transcript_path=path)).writable == ()
-    assert decode(event("PreToolUse")).writable == ()
+    def said(path):
+        return decode(event("PreToolUse", transcript_path=path)).writable
+
+    quoted = f'sandbox "type":"turn_context","payload":{{"turn_id":"{TURN}"'
+    assert said(written(context(FREE, turn_id="another"))) == ()
+    assert (
+        said(
+            written(answered("call_0", quoted + ',"sandbox_policy":{"type":"danger-full-access"}'))
+        )
+        == ()
+    )
+    assert said(written(context(FREE), end="")) == (), "the line is still being written"
+    assert said(written(end="")) == ()
+    for path in (str(tmp_path), "/no/such", "a\0b", None):
+        assert said(path) == ()
 
 
 def test_the_turn_is_found_behind_megabytes_of_output(written):
@@ -183,14 +205,25 @@ def test_the_turn_is_found_behind_megabytes_of_output(written):
 @pytest.mark.parametrize("status", [0, 3, -1, 137])
 def test_the_exit_status_comes_from_the_transcript(written, status):
     output = 'they say "exit_code":9, and "id":"call_2"'
-    item = {"status": "completed", "aggregated_output": output, "exit_code": status, "duration": {"secs": 0}}
-    path = written(context(FREE), happened("call_2", exit_code=7, duration={}), happened("call_1", **item))
+    item = {
+        "status": "completed",
+        "aggregated_output": output,
+        "exit_code": status,
+        "duration": {"secs": 0},
+    }
+    path = written(
+        context(FREE), happened("call_2", exit_code=7, duration={}), happened("call_1", **item)
+    )
     (call,) = decode(event("PostToolUse", transcript_path=path))
     assert (call.exit_code, call.is_error) == (status, status != 0)
 
 
 def test_an_exit_status_that_is_not_told_is_unknown(written):
-    for records in ((), (happened("call_1", exit_code=None, duration={}),), (happened("call_9", exit_code=1, x=0),)):
+    for records in (
+        (),
+        (happened("call_1", exit_code=None, duration={}),),
+        (happened("call_9", exit_code=1, x=0),),
+    ):
         (call,) = decode(event("PostToolUse", transcript_path=written(context(FREE), *records)))
         assert (call.exit_code, call.is_error) == (None, False)
 
@@ -216,8 +249,8 @@ def test_the_end_of_a_turn_closes_what_no_hook_told_the_end_of(written):
     )  # fmt: skip
     calls = closed(path)
     assert list(calls) == [f"call_{number}" for number in (1, 2, 3, 4, 5, 6, 8)]
-    assert all(call.executed is None for call in calls.values()), "each closes only what is still open"
-    ran = {name: executed(event("Stop", transcript_path=path), call) for name, call in calls.items()}
+    assert all(call.closes for call in calls.values()), "each ends only what is still open"
+    ran = {name: call.executed for name, call in calls.items()}
     assert ran == {"call_1": True, "call_2": False, "call_3": False, "call_4": False, "call_5": True,
                    "call_6": True, "call_8": False}  # fmt: skip
     assert {name for name, call in calls.items() if not call.is_error} == {"call_1", "call_6"}
@@ -248,11 +281,12 @@ def test_the_calls_inside_a_script_are_closed_and_the_script_is_none(written):
 
 
 def test_a_subagents_end_closes_the_calls_of_its_own_transcript(written):
-    path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "rejected by user"))
+    path = written(
+        context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "rejected by user")
+    )
     calls = closed("/no/such", "SubagentStop", agent_transcript_path=path)
     assert list(calls) == [f"{CHILD}/call_1"]
-    stop = event("SubagentStop", agent_transcript_path=path)
-    assert executed(stop, calls[f"{CHILD}/call_1"]) is False
+    assert calls[f"{CHILD}/call_1"].executed is False
 
 
 def test_a_session_that_ends_closes_its_last_turn(written):
@@ -264,15 +298,31 @@ def test_a_session_that_ends_closes_its_last_turn(written):
 def test_a_transcript_that_is_damaged_or_gone_closes_what_it_can(written, tmp_path):
     path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "no"))
     with open(path, "a") as file:
-        file.write('{"type": "response_item"}\n[]\nnull\nnot json\n{"type": "event_msg", "payload": {"type": "item')
+        file.write(
+            '{"type": "response_item"}\n[]\nnull\nnot json\n{"type": "event_msg", "payload": {"type": "item'
+        )
     assert list(closed(path)) == ["call_1"]
     assert closed(str(tmp_path)) == closed("/no/such") == closed(None) == {}
 
 
 # -- answers
 
-PRE_KEYS = {"hookEventName", "permissionDecision", "permissionDecisionReason", "updatedInput", "additionalContext"}
-COMMON = {"continue", "decision", "reason", "stopReason", "suppressOutput", "systemMessage", "hookSpecificOutput"}
+PRE_KEYS = {
+    "hookEventName",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "additionalContext",
+}
+COMMON = {
+    "continue",
+    "decision",
+    "reason",
+    "stopReason",
+    "suppressOutput",
+    "systemMessage",
+    "hookSpecificOutput",
+}
 
 
 def complaint(kind, answer):
@@ -284,7 +334,10 @@ def complaint(kind, answer):
     if kind != "PreToolUse":
         return "unsupported" if answer.keys() - {"systemMessage"} else None
     specific = answer.get("hookSpecificOutput", {})
-    permission, reason = specific.get("permissionDecision"), specific.get("permissionDecisionReason")
+    permission, reason = (
+        specific.get("permissionDecision"),
+        specific.get("permissionDecisionReason"),
+    )
     if specific.keys() - PRE_KEYS or specific.get("hookEventName", kind) != kind:
         return "invalid JSON output"
     if permission not in (None, "allow", "deny"):
@@ -314,7 +367,9 @@ DECISIONS = [
 
 
 @pytest.mark.parametrize("kind", EVENTS)
-@pytest.mark.parametrize("decision", DECISIONS, ids=["none", "blocked", "input", "notice", "content"])
+@pytest.mark.parametrize(
+    "decision", DECISIONS, ids=["none", "blocked", "input", "notice", "content"]
+)
 def test_every_answer_has_the_shape_that_codex_takes(kind, decision):
     answer = reply(event(kind), decision)
     assert complaint(kind, answer) is None

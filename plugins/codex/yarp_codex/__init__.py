@@ -10,7 +10,7 @@ from yarp.plugin import Cut, Host, hookimpl
 @hookimpl
 def yarp_host() -> Host:
     """Codex: its shell tool, how the hooks get in, and what Codex keeps to itself."""
-    from yarp_codex.events import decode, executed, reply
+    from yarp_codex.events import decode, reply
     from yarp_codex.install import health, install, uninstall
 
     return Host(
@@ -19,7 +19,7 @@ def yarp_host() -> Host:
         shell_tools={"Bash": "command"},
         shell=_shell(),
         decode=decode,
-        executed=executed,
+        judges_words=True,
         reply=reply,
         install=install,
         uninstall=uninstall,

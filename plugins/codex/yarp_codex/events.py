@@ -109,6 +109,8 @@ def _closed(event: dict[str, object], session: str) -> tuple[CallEnded, ...] | N
                 own_id,
                 told.output,
                 _failed(told),
+                executed=_ran(told),
+                closes=True,
                 exit_code=status if isinstance(status, int) else None,
                 start=start,
             )
@@ -131,16 +133,11 @@ def _failed(told: transcript.Told) -> bool:
     return told.item.get("status") in _REFUSED
 
 
-def executed(event: dict[str, object], ended: CallEnded) -> bool | None:
-    """Whether the tool of a call ran that only the transcript ends."""
-    path, turn_id = _transcript(event)
-    for told in transcript.turn(path, turn_id) if path is not None else ():
-        if _own_id(event, told.call_id) == ended.source_call_id:
-            if told.item is not None:
-                return told.item.get("status") != "declined"
-            # Input to a running command has no item; of all else nothing happened.
-            return told.name == "write_stdin"
-    return None
+def _ran(told: transcript.Told) -> bool:
+    if told.item is not None:
+        return told.item.get("status") != "declined"
+    # Input to a running command has no item; of all else nothing happened.
+    return told.name == "write_stdin"
 
 
 def reply(event: dict[str, object], decision: Decision) -> object:

@@ -59,9 +59,9 @@ def _last_line(path: str, *marks: bytes) -> bytes | None:
     except (OSError, ValueError):
         return None
     try:
-        place = end = os.fstat(descriptor).st_size
+        place = size = os.fstat(descriptor).st_size
         tail = b""
-        while place > 0 and end - place < _MOST_BYTES:
+        while place > 0 and size - place < _MOST_BYTES:
             block = min(_BLOCK_BYTES, place)
             place -= block
             tail = os.pread(descriptor, block, place) + tail
@@ -71,9 +71,10 @@ def _last_line(path: str, *marks: bytes) -> bytes | None:
             found = tail.rfind(marks[0], head)
             while found >= 0:
                 begin = tail.rfind(b"\n", 0, found) + 1
-                line = tail[begin : tail.find(b"\n", found)]
-                if all(mark in line for mark in marks):
-                    return line
+                end = tail.find(b"\n", found)
+                # One that is still being written is none yet.
+                if end >= 0 and all(mark in tail[begin:end] for mark in marks):
+                    return tail[begin:end]
                 found = tail.rfind(marks[0], head, begin)
             tail = tail[:head]
     except OSError:

@@ -60,11 +60,11 @@ def health(directory: str | None) -> Health:
             problems = _problems(path)
             notes += problems
             hooked_in = hooked_in or not problems
-    programs = [path for name in ("cursor-agent", "cursor") if (path := shutil.which(name))]
+    program = shutil.which("cursor-agent") or shutil.which("cursor")
     return Health(
-        installed=bool(programs),
+        installed=program is not None,
         hooked_in=hooked_in,
-        version=_version(programs[0]) if programs else None,
+        version=None if program is None else _version(program),
         notes=notes,
     )
 
