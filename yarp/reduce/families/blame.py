@@ -1,11 +1,10 @@
 """git blame: who wrote how much and when, and which lines each commit left behind."""
 
-import re
-
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.names import counted
+from yarp.reduce.families.patterns import pattern_of
 
-_LINE = re.compile(
+_LINE = pattern_of(
     rb"\^?([0-9a-f]{4,64}) +(?:\S+ +)?\((\S++(?: \S++)*) +([0-9]{4}-[0-9]{2}-[0-9]{2}) [0-9:]+"
     rb" [-+][0-9]{4} +([0-9]+)\) ?(.*)$"
 )

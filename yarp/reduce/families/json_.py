@@ -5,7 +5,6 @@ are looked for in all of it. Numbers and strings shown are the document's own, n
 what is described instead is missing, and the marker says so. Other text is read as a log.
 """
 
-import re
 from collections import Counter
 
 from yarp.reduce.blocks import both_ends
@@ -14,6 +13,7 @@ from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.lines import split
 from yarp.reduce.families.log import JSON_START, Log
 from yarp.reduce.families.names import factor
+from yarp.reduce.families.patterns import pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,24 +31,25 @@ _ODD_SHOWN = 6
 _TROUBLES = 24
 _NODES = 300_000
 _NESTED = 200
-_TROUBLE_KEY = re.compile(
+_PLAIN = pattern_of(r"[\w-]+")
+_TROUBLE_KEY = pattern_of(
     r"(?:^|_|[a-z])(?:[Ee]rr|[Ee]rrors?|ERRORS?|[Ee]xceptions?|[Ff]ailures?|[Ff]ailed|[Ff]ault"
     r"|[Tt]raceback|[Ss]tack_?[Tt]race)(?:$|_|[A-Z])|^(?:[Ww]arnings?|[Rr]eason)$"
 )
-_TROUBLE_VALUE = re.compile(
+_TROUBLE_VALUE = pattern_of(
     r"(?i)^(?:error|failed|failure|fatal|critical|crash\w*|unhealthy|degraded|down|timeout|denied|"
     r"rejected|unknown|offline|expired|evicted|oomkilled|\w*backoff|err\w*pull)$"
     r"|\b\w*(?:Error|Exception)\b|\b(?i:permission denied|timed out|not found|refused)\b"
 )
 _NEEDLES = (b'error"', b'"error', b"exception", b"failed", b"failure", b"fatal")
 _CALM = ("", "0", "none", "ok", "false", "no", "success")
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[][{},]', re.DOTALL)
-_PROGRESS = re.compile(
+_TOKEN = pattern_of(rb'(?s)"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)|[][{},]')
+_PROGRESS = pattern_of(
     rb"\s*% Total|\s+Dload\s+Upload|\* |[{}] \[[0-9]+ bytes data\]|> |< (?!HTTP/)|--:--:--"
 )
 
 
-_LONG_LINE = re.compile(rb" \[\.\.\. ([0-9]{1,15})-byte line \.\.\.\] ")
+_LONG_LINE = pattern_of(rb" \[\.\.\. ([0-9]{1,15})-byte line \.\.\.\] ")
 
 
 class _Number(str):
@@ -254,7 +255,7 @@ class _Writer:
         if depth:
             self._add(path, _what(value), 3 + depth)
         for key, child in value.items():
-            name = f"{path}.{key}" if re.fullmatch(r"[\w-]+", key) else f"{path}[{_text(key)}]"
+            name = f"{path}.{key}" if _PLAIN.fullmatch(key) else f"{path}[{_text(key)}]"
             if isinstance(child, dict | list):
                 self.value(name, child, depth + 1)
             else:

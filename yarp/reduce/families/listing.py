@@ -4,34 +4,36 @@ Knows what `ls` (long, recursive), `find`, `fd` and `tree` print; of any other p
 is a name. A list beyond 1 MiB is counted by shape instead of being kept.
 """
 
-import re
 from collections import Counter
 
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.names import counted, extension, extensions, factor
+from yarp.reduce.families.patterns import pattern_of
 
 _KEPT_BYTES = 1 << 20
 _SHAPES = 4096
 _SHOWN = 200
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_LONG = re.compile(
+_ZEROS = pattern_of(rb"0+")
+_NUMBER = pattern_of(rb"\d+")
+_LONG = pattern_of(
     rb"^(?:\s*\d+\s+){0,2}([-bcdlpsDC])[-rwxsStTlL]{9}[.+@]?\s+\d+\s+\S+\s+(?:\S+\s+)?"
     rb"(\d[\d.,]*[KMGTPE]?|\d+,\s*\d+)\s+"
     rb"(?:\d{4}-\d\d-\d\d(?:[ T][\d:.]+(?: [+-]\d{4})?)?|\S+\s+\d{1,2}\s+(?:\d\d:\d\d|\d{4})"
     rb"|\d{1,2}\.?\s+\S+\s+(?:\d\d:\d\d|\d{4})|\d\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
 )
 # Such a line is one of a long list, whatever its language writes for a date.
-_MODES = re.compile(rb"^(?:\s*\d+\s+){0,2}[-bcdlpsDC](?:[-r][-w][-xsStTlL]){3}[.+@]?\s+\d+\s")
-_BRANCH = re.compile(r"^((?:[│|][ \xa0]{3}| {4})*)(?:[├└]── |\|-- |`-- )(?:\[[^\]]*\]  )?(.*)$")
+_MODES = pattern_of(rb"^(?:\s*\d+\s+){0,2}[-bcdlpsDC](?:[-r][-w][-xsStTlL]){3}[.+@]?\s+\d+\s")
+_BRANCH = pattern_of(r"^((?:[│|][ \xa0]{3}| {4})*)(?:[├└]── |\|-- |`-- )(?:\[[^\]]*\]  )?(.*)$")
 # What tools make and fetch: named last, since people rarely look for it.
-_MADE = re.compile(
+_MADE = pattern_of(
     rb"(?:^|/)(?:\.git|\.hg|\.svn|node_modules|__pycache__|\.venv|venv|site-packages|\.tox"
     rb"|\.mypy_cache|\.ruff_cache|\.pytest_cache|target/debug|target/release|\.next|\.cache)/"
 )
 # `total 12`, in any language.
-_TOTAL = re.compile(rb"^\S+ \d[\d.,]*[KMGTPE]?$")
-_TREE_TOTAL = re.compile(rb"^\d+ director(?:y|ies)(?:, \d+ files?)?(?:\b.*)?$")
+_TOTAL = pattern_of(rb"^\S+ \d[\d.,]*[KMGTPE]?$")
+_TREE_TOTAL = pattern_of(rb"^\d+ director(?:y|ies)(?:, \d+ files?)?(?:\b.*)?$")
 
 
 class Family(base.Family):
@@ -297,7 +299,7 @@ class _Crowd:
         groups: dict[bytes, list[bytes]] = {}
         for shape, count in self._counts.items():
             kinds[extension(shape)] += count
-            groups.setdefault(re.sub(rb"0+", b"#", shape), []).append(shape)
+            groups.setdefault(_ZEROS.sub(b"#", shape), []).append(shape)
         pieces = [Piece(b"%d lines: %b" % (self._total, counted(kinds, 8)), 0, 0, 0)]
         sums = {
             name: sum(self._counts[shape] for shape in shapes) for name, shapes in groups.items()
@@ -335,7 +337,7 @@ def _spread(places: Counter[bytes]) -> bytes:
     kinds: Counter[bytes] = Counter()
     members: Counter[bytes] = Counter()
     for name, count in counts.items():
-        kind = re.sub(rb"\d+", b"#", name)
+        kind = _NUMBER.sub(b"#", name)
         kinds[kind] += count
         members[kind] += 1
     named = {

@@ -6,12 +6,11 @@ and one line for each kind of routine. Text that has no regularity is declined, 
 whatever it looks like.
 """
 
-import re
-
 from yarp.reduce.blocks import shorter_lines
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.lines import automaton
+from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.shapes import Shape, Shapes, vague
 
 FATAL, ERROR, WARNING, ROUTINE, FRAME = range(5)
@@ -24,7 +23,7 @@ _LEVELS = {
 _RANKS = {word: rank for rank, words in _LEVELS.items() for word in words}
 # The longer word first where one is the beginning of another.
 _WORDS = b"|".join([word for _, word in sorted((-len(word), word) for word in _RANKS)])
-_LEVEL = re.compile(
+_LEVEL = pattern_of(
     rb"(?<![A-Za-z_-])(" + _WORDS.upper() + rb")(?![A-Za-z_-])"
     rb"|(?i:\b(?:level|lvl|severity|loglevel)[\"']?\s*[=:]\s*[\"']?(" + _WORDS + rb")\b)"
     rb"|[\[<(](?i:(" + _WORDS + rb"))[\])>]"
@@ -41,31 +40,31 @@ _TROUBLE = (
     rb"|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc|\xec\x98\xa4\xeb\xa5\x98|\xec\x8b\xa4\xed\x8c\xa8"
     rb"|\xd0\xbe\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba|\xd0\x9e\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba"
 )
-_ERROR = re.compile(rb"(?i)" + _TROUBLE)
-_NO_ERROR = re.compile(rb"(?i)\b(?:0|no|without) (?:errors?|fail(?:ed|ures?))|\berrors?[=:] ?0\b")
-_WARN = re.compile(
+_ERROR = pattern_of(rb"(?i)" + _TROUBLE)
+_NO_ERROR = pattern_of(rb"(?i)\b(?:0|no|without) (?:errors?|fail(?:ed|ures?))|\berrors?[=:] ?0\b")
+_WARN = pattern_of(
     rb"(?i)\b(?:warn(?:ing)?s?|deprecat\w*|avertissement|warnung|advertencia)\b"
     rb"|\xe8\xad\xa6\xe5\x91\x8a|\xe8\xad\xa6\xe5\x91\x8a|\xea\xb2\xbd\xea\xb3\xa0"
 )
-_TIME = re.compile(
+_TIME = pattern_of(
     rb"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
     rb"|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
     rb"|[0-9]{2}/[A-Z][a-z]{2}/[0-9]{4}:[0-9]{2}:[0-9]{2}:[0-9]{2}"
     rb"|\b[0-9]{2}:[0-9]{2}:[0-9]{2}\b"
 )
-_FRAME = re.compile(
+_FRAME = pattern_of(
     rb"\s+(?:at |File \"|from |in |\.\.\. [0-9]|[\^~]+\s*$|#[0-9]+ |[0-9]+: )"
     rb"|\s+\S.*:[0-9]+(?:\)| \+0x)"
 )
 # What continues a stack trace; the last three end their own paragraph.
-_GOES_ON = re.compile(
+_GOES_ON = pattern_of(
     rb"\s+\S|Caused by: |\.\.\. [0-9]+ more|During handling of|The above exception"
     rb"|goroutine [0-9]+ |(?=.*\)$)[\w./*()]+\(|created by |Traceback \("
 )
-JSON_START = re.compile(
+JSON_START = pattern_of(
     rb"\s*(?:\{\s*[\"}]|\[\s*(?:[\[{\"\]]|(?:-?[0-9.]+|true|false|null)\s*[,\]]))"
 )
-_WORD = re.compile(rb"[A-Za-z]{4,}")
+_WORD = pattern_of(rb"[A-Za-z]{4,}")
 _TRACE_LINES = 200
 _TRACE_SHOWN = 10
 _STRANGE_KEPT = 64
@@ -446,6 +445,8 @@ def _piece(line: bytes, worth: int, stream: int, level: bytes = b"") -> Piece:
     start = at.end() if at else 0
     found = _ERROR.search(line) or _WORD.search(line, start) or _WORD.search(line)
     if level and at:
+        import re
+
         found = re.search(rb"(?i)" + level, at[0])
     terms = (found[0].decode("utf-8", "replace").strip(),) if found else ()
     return Piece(line, worth, stream, 1, terms)

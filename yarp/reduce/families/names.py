@@ -4,23 +4,28 @@ Names that differ only in numbers become one line with ranges, the others are li
 directory; what looks like nothing else in the list is told apart, so that it is kept longest.
 """
 
-import re
 from collections import Counter, defaultdict
+
+from yarp.reduce.families.patterns import pattern_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
 
 _LINE_BYTES = 240
 # Fewer than this many members are clearer as they are.
 _RANGE_MEMBERS = 3
 _LISTED = 8
-_DIGITS = re.compile(rb"[0-9]+")
+_DIGITS = pattern_of(rb"[0-9]+")
 # Identifiers made by machines are one number each.
 _MACHINE = (
     rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     rb"|(?<![0-9A-Za-z])(?=[a-f]*[0-9])[0-9a-f]{8,}(?![0-9A-Za-z])"
 )
-_NUMBERS = re.compile(_MACHINE + rb"|[0-9]+")
+_NUMBERS = pattern_of(_MACHINE + rb"|[0-9]+")
 _SIXTEEN = bytes.maketrans(b"123456789abcdef", b"0" * 15)
 _HEXADECIMAL = b"0" * 8
-_RUN = re.compile(rb"00+")
+_RUN = pattern_of(rb"00+")
 _TEN = bytes.maketrans(b"123456789", b"0" * 9)
 _KINDS = bytes.maketrans(
     bytes(range(0x80, 0x100)) + b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
@@ -149,7 +154,7 @@ def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
     return lines
 
 
-def _ranges(shape: bytes, members: list[bytes], numbers: re.Pattern[bytes]) -> bytes:
+def _ranges(shape: bytes, members: list[bytes], numbers: "re.Pattern[bytes]") -> bytes:
     """One line for paths of one shape: `pkg{1..25}/file{1..6}.ts (150)`."""
     found = numbers.findall(b"\n".join(members))
     width = len(found) // len(members)

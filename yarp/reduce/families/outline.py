@@ -4,14 +4,15 @@ What says how a thing is (state, reason, exit code, conditions, events) stays; w
 is set up goes first. Lines of a log below the outline are read for trouble.
 """
 
-import re
-
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.lines import split
+from yarp.reduce.families.patterns import pattern_of
 
 _KEPT_BYTES = 1 << 20
 _LINE_SHOWN = 300
-_STATE = re.compile(
+_NUMBER = pattern_of(rb"[0-9a-f]{6,}|[0-9]+")
+_WORD = pattern_of(rb"[A-Za-z][\w-]{3,}")
+_STATE = pattern_of(
     rb"(?i)^\W*(?:status|state|last state|reason|message|exit ?code|ready|restart count|active"
     rb"|loaded"
     rb"|phase|health|condition|failed|error|warning|result|conclusion|main pid|name|namespace|title"
@@ -19,14 +20,14 @@ _STATE = re.compile(
     rb"|\xe2\x97\x8f.*"
     rb"|triggered ?by|draft|author|checks?|number)\b\s*[:=\t]"
 )
-_TROUBLE = re.compile(
+_TROUBLE = pattern_of(
     rb"(?i)\b(?:error|errors|fail(?:ed|ure|ing|s)?|fatal|warning|backoff|back-off|crash\w*|oomkilled"
     rb"|denied|refused|timed? ?out|unhealthy|evicted|killed|unable|cannot|not found|exception|panic"
     rb"|unschedulable|insufficient|conflict\w*|fehler\w*|fehlgeschlagen|erreur|\xc3\xa9chec)\b"
     rb"|CrashLoopBackOff|ErrImagePull|ImagePullBackOff|exit(?:ed)?[- ]code[:= ]+[1-9]|status=[1-9]"
     rb"|^\s+\w+\s+False\s*$|\bX\s|\xe2\x9c\x97|\xe2\x9c\x98"
 )
-_QUIET = re.compile(rb"(?i)<none>|#failure=|\bnone\b|\bno errors?\b|:\s*(?:0|false|\[\])\s*$")
+_QUIET = pattern_of(rb"(?i)<none>|#failure=|\bnone\b|\bno errors?\b|:\s*(?:0|false|\[\])\s*$")
 
 
 class Outline:
@@ -58,7 +59,7 @@ class Outline:
             if not text:
                 blank += 1
                 continue
-            shape = re.sub(rb"[0-9a-f]{6,}|[0-9]+", b"#", text)
+            shape = _NUMBER.sub(b"#", text)
             again = seen.get(shape, 0)
             seen[shape] = again + 1
             worth = self._worth(text, at, len(lines))
@@ -88,5 +89,5 @@ class Outline:
 
 
 def _terms(line: bytes) -> tuple[str, ...]:
-    found = _TROUBLE.search(line) or re.search(rb"[A-Za-z][\w-]{3,}", line)
+    found = _TROUBLE.search(line) or _WORD.search(line)
     return (found[0].decode("utf-8", "replace"),) if found else ()

@@ -5,10 +5,10 @@ every line carries an identifier of its own). Taking characters out of a whole b
 fraction of looking at each line, which is what most of a log is worth.
 """
 
-import re
 from collections import Counter
 
 from yarp.reduce.families.lines import split
+from yarp.reduce.families.patterns import pattern_of
 
 # Shapes told apart; lines of any further shape are only looked at for words of trouble.
 SHAPES_KEPT = 4096
@@ -17,13 +17,13 @@ _LOOK_AGAIN = 16
 _DIGITS = b"0123456789"
 _HEXADECIMAL = b"0123456789abcdefABCDEF-"
 _FEW = 16
-_VARYING = re.compile(
+_VARYING = pattern_of(
     rb"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
     rb"|(?<![0-9A-Za-z])(?:0x[0-9a-fA-F]+|(?=[a-f]*[0-9])[0-9a-f]{6,}(?![0-9A-Za-z]))"
     rb"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]+|[0-9]+(?:[.,:/][0-9]+)*"
 )
 # Anchored where a word starts: a long word without a slash or a number is looked at once.
-_VALUES = re.compile(
+_VALUES = pattern_of(
     rb"'[^']*'|\"[^\"]*\"|(?<=[=:])[^\s,;=:]+|(?<!\S)[^\s/@\\]*+[/@\\]\S*+"
     rb"|(?<![A-Za-z_.-])[A-Za-z_.-]*+#[A-Za-z_.#-]*+"
 )

@@ -1,14 +1,13 @@
 """Sizes of files, as du and wc print them: the sums and the largest, then every name."""
 
-import re
-
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.names import factor
+from yarp.reduce.families.patterns import pattern_of
 
 _KEPT = 20_000
 _LARGEST = 8
 _LONG = 8
-_LINE = re.compile(rb"\s*((?:[0-9.,]+[KMGTPEBi]*\s+){1,5}?)(\S.*)$")
+_LINE = pattern_of(rb"\s*((?:[0-9.,]+[KMGTPEBi]*\s+){1,5}?)(\S.*)$")
 _UNITS = {b"K": 1, b"M": 2, b"G": 3, b"T": 4, b"P": 5, b"E": 6}
 
 

@@ -6,13 +6,13 @@ one exists, and a line that is not known to be noise stays.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.lines import Windows, automaton
 from yarp.reduce.families.names import counted, factor
+from yarp.reduce.families.patterns import pattern_of
 
 _KEPT = 300
 # Bytes of names that are kept; beyond that they are counted.
@@ -25,6 +25,7 @@ _TROUBLES_READ = 2_000
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import Any
 
 
@@ -90,7 +91,11 @@ class _Kept:
 
 
 # Anchored at the start of a word: a long word without a slash is looked at once.
-_VARYING = re.compile(rb"'[^']*'|\"[^\"]*\"|(?<!\S)[^\s/@]*+[/@]\S*+|\d+")
+_WORD = pattern_of(rb"[\w.-]{3,}")
+_DEPRECATED = pattern_of(rb"npm (?:warn|WARN) deprecated (\S+?):? ")
+_BRACKET = pattern_of(rb"\[[^\[\]]*+\]")
+_COMMITS = pattern_of(rb"\n(?=commit )")
+_VARYING = pattern_of(rb"'[^']*'|\"[^\"]*\"|(?<!\S)[^\s/@]*+[/@]\S*+|\d+")
 
 
 class _Reader:
@@ -109,12 +114,12 @@ class _Reader:
         raise NotImplementedError
 
 
-_ERROR = re.compile(
+_ERROR = pattern_of(
     rb"(?i)\b(?:error|fatal|failed|failure|exception|traceback|denied|conflict\w*|critical"
     rb"|aborted|fehler|erreur)\b|^npm ERR!|^E: "
     rb"|\xe9\x94\x99\xe8\xaf\xaf|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc"
 )
-_WARNING = re.compile(rb"(?i)\b(?:warn(?:ing)?|deprecat\w*|vulnerabilit\w+|notice|hint)\b")
+_WARNING = pattern_of(rb"(?i)\b(?:warn(?:ing)?|deprecat\w*|vulnerabilit\w+|notice|hint)\b")
 
 
 class Lines(_Reader):
@@ -223,14 +228,14 @@ def _beginning(window: bytes, starts: tuple[bytes, ...]) -> list[int]:
 
 def _terms(text: bytes) -> tuple[str, ...]:
     """The word that says why a line matters, else its first word."""
-    found = _ERROR.search(text) or _WARNING.search(text) or re.search(rb"[\w.-]{3,}", text)
+    found = _ERROR.search(text) or _WARNING.search(text) or _WORD.search(text)
     return (found[0].decode("utf-8", "replace"),) if found else ()
 
 
 class _Pip(Lines):
     """pip install: what was installed, and everything that is no progress."""
 
-    noise = re.compile(
+    noise = pattern_of(
         rb"\s*+(?:Collecting |Downloading |Using cached |Obtaining |Processing |Preparing metadata"
         rb"|Installing build dependencies|Getting requirements to build|Installing backend"
         rb"|Building wheel|Created wheel|Stored in directory|Attempting uninstall"
@@ -240,7 +245,7 @@ class _Pip(Lines):
         rb"|Resuming download|Copying |Cloning |Running command git|Resolved |Requirement already"
         rb"|\xe2\x94\x81|[-\\|/ ]++$|\[notice\])"
     )
-    outcome = re.compile(rb"^(?:Successfully |Would install |ERROR: )")
+    outcome = pattern_of(rb"^(?:Successfully |Would install |ERROR: )")
     counted = (b"Requirement already satisfied: ", b"Collecting ")
 
     def __init__(self, argv: tuple[str, ...]) -> None:
@@ -290,11 +295,11 @@ class _Pip(Lines):
 class _Npm(Lines):
     """npm install: what changed, vulnerabilities and errors; deprecations by name."""
 
-    noise = re.compile(
+    noise = pattern_of(
         rb"\s*+(?:npm (?:http|timing|sill|verb|info)\b|run `npm fund`|.*looking for funding"
         rb"|npm notice|To address |npm audit fix|Run `npm audit`|[\xe2\xa0][\x80-\xbf]|[-\\|/ ]++$)"
     )
-    outcome = re.compile(
+    outcome = pattern_of(
         rb"^(?:added|removed|changed|up to date|audited)\b|\bvulnerabilit"
         rb"|^npm (?:error|ERR!) (?:code|\d{3}|missing|notarget)"
     )
@@ -306,7 +311,7 @@ class _Npm(Lines):
         self._deprecations = 0
 
     def line(self, stream: int, line: bytes) -> None:
-        found = re.match(rb"npm (?:warn|WARN) deprecated (\S+?):? ", line)
+        found = _DEPRECATED.match(line)
         if found is None:
             super().line(stream, line)
             return
@@ -330,7 +335,7 @@ class _Npm(Lines):
         return pieces
 
 
-_SHORT = re.compile(rb"(?!  )[ MTADRCU?!]{2} \S")
+_SHORT = pattern_of(rb"(?!  )[ MTADRCU?!]{2} \S")
 
 
 class _GitStatus(_Reader):
@@ -406,7 +411,7 @@ class _GitStatus(_Reader):
 class _GitBranch(_Reader):
     """git branch: the current one whole, those gone or out of step, the rest factored."""
 
-    _LINE = re.compile(rb"([*+ ]) (\(.*?\)|\S+)(?:\s+([0-9a-f]{7,40}))?(.*)$")
+    _LINE = pattern_of(rb"([*+ ]) (\(.*?\)|\S+)(?:\s+([0-9a-f]{7,40}))?(.*)$")
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         super().__init__(argv)
@@ -423,7 +428,7 @@ class _GitBranch(_Reader):
                 self._other.append(Piece(line, 0, stream))
             return
         self._count += 1
-        bracket = re.search(rb"\[[^\[\]]*+\]", match[4])
+        bracket = _BRACKET.search(match[4])
         if match[1] != b" ":
             self._kept.append(Piece(line, 0))
         elif bracket and b": " in bracket[0] and len(self._kept) < _KEPT:
@@ -448,10 +453,10 @@ class _GitBranch(_Reader):
 
 
 # Subjects that say the history turned.
-_NOTABLE = re.compile(
+_NOTABLE = pattern_of(
     rb"(?i) revert\b|\bCVE-|\bbreaking\b|\w!: |\bsecurity\b|\bhotfix\b| release\b"
 )
-_AUTHOR = re.compile(rb"\nAuthor: ++([^\n<]*[^\n< ])")
+_AUTHOR = pattern_of(rb"\nAuthor: ++([^\n<]*[^\n< ])")
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
@@ -504,7 +509,7 @@ class _GitLog(_Reader):
             if author in self._authors or len(self._authors) < 256:
                 self._authors[author] = self._authors.get(author, 0) + count
         room = _KEPT - len(self._commits)
-        for commit in re.split(rb"\n(?=commit )", text, maxsplit=room)[:room] if room else ():
+        for commit in _COMMITS.split(text, maxsplit=room)[:room] if room else ():
             self._commits.append((_one_line(commit), commit.rstrip(b"\n").count(b"\n") + 2))
         self._final = text[text.rfind(b"\ncommit ") + 1 :]
 

@@ -4,10 +4,9 @@ One pattern a program says which lines are steps on the way, another which are i
 line in another language matches neither and is kept, repeats folded.
 """
 
-import re
-
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.names import factor
+from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.status import Lines
 
 _OBJECTS = (
@@ -17,7 +16,7 @@ _OBJECTS = (
 )
 
 
-_NAMED = re.compile(
+_NAMED = pattern_of(
     rb"(?P<conflict>CONFLICT \([^)]*\): [^:]*? in )(?P<file>\S.*)$"
     rb"| (?P<sign>[*+ -]) (?P<kind>\[[^]]+\]) +(?P<ref>\S+) +-> (?:\S+/)?(?P=ref)$"
     rb"|(?P<tab>\t)(?P<path>\S.*)$| (?P<stat>[^ |][^|]*[^ |]|[^ |]) +\| +(?:[0-9]+ [+-]*|Bin .*)$"
@@ -30,8 +29,8 @@ _FEW = 3
 class _Git(Lines):
     """git's own words; files and refs of one kind by name, however many."""
 
-    noise = re.compile(_OBJECTS + rb"|Auto-merging ")
-    outcome = re.compile(
+    noise = pattern_of(_OBJECTS + rb"|Auto-merging ")
+    outcome = pattern_of(
         rb" -> |^Already up|^Everything up-to-date|files? changed|rejected|^error:|^fatal:"
         rb"|^Successfully |^Your branch|^To |^From |^Fast-forward|^Updating |^hint: Updates were"
         rb"|^Automatic merge failed|^Aborting"
@@ -94,21 +93,21 @@ class _Git(Lines):
 
 
 class _Wget(Lines):
-    noise = re.compile(
+    noise = pattern_of(
         rb"\s*[0-9]+K[ .,]+ |Resolving |Connecting to |Reusing existing|Proxy request|HTTP request"
         rb" sent, awaiting response\.\.\. 200"
     )
-    outcome = re.compile(rb" saved \[|ERROR [0-9]{3}|FINISHED|Downloaded: |^wget: |failed")
+    outcome = pattern_of(rb" saved \[|ERROR [0-9]{3}|FINISHED|Downloaded: |^wget: |failed")
 
 
 class _Apt(Lines):
-    noise = re.compile(
+    noise = pattern_of(
         rb"(?:Get|Hit|Ign|Holen|OK|Atteint|R.ception ?):[0-9]+ |Selecting previously|Preparing to"
         rb" unpack|Unpacking |Setting up |Processing triggers|\(Reading database|Reading package"
         rb"|Building dependency|Reading state|Fetched |Inst |Conf |debconf: |update-alternatives: "
         rb"|Need to get|After this operation|Selecting |Extracting templates|Preconfiguring|Remv "
     )
-    outcome = re.compile(
+    outcome = pattern_of(
         rb"^[0-9]+ (?:upgraded|newly|aktualisiert)|^[EW]: |^Err:|^[0-9]+ packages? "
     )
 
@@ -137,30 +136,30 @@ class _Apt(Lines):
 
 
 class _Brew(Lines):
-    noise = re.compile(
+    noise = pattern_of(
         rb"#+ +[0-9.]+%|==> (?:Downloading|Fetching|Pouring|Auto-updat)|Already downloaded"
         rb"|[ #=O-]+$"
     )
-    outcome = re.compile(
+    outcome = pattern_of(
         rb"^Error: |^Warning: |^\xf0\x9f\x8d\xba|files, [0-9.]+[KMG]B|already installed"
     )
 
 
 class _DockerBuild(Lines):
-    noise = re.compile(
+    noise = pattern_of(
         rb"#[0-9]+ (?:DONE|CACHED|sha256:|extracting|transferring|resolve |\.\.\.|[0-9]+\.[0-9]+ "
         rb"|\[internal\]|exporting|writing|unpacking|preparing)|Sending build context| ---> "
         rb"|Removing intermediate|[0-9a-f]{12}: (?:Pull|Wait|Download|Verify|Extract|Already|Layer)"
         rb"|\s*\xe2\xa0|^ +[0-9a-f]{12} "
     )
-    outcome = re.compile(
+    outcome = pattern_of(
         rb"^Successfully |ERROR|failed to |^#[0-9]+ naming to|^Digest:|^Status:|^Error"
         rb"|Container \S+ +(?:Error|Exited|Unhealthy)|exit code"
     )
 
 
 class _Terraform(Lines):
-    noise = re.compile(
+    noise = pattern_of(
         rb"\S+: (?:Refreshing state|Reading\.\.\.|Read complete|Still \w+ing)"
         rb"|\s+[+~-]\s+\S+\s+= .*|\s+[}\])]+,?$|\s+# \([0-9]+ unchanged|\xe2\x95[\xb7\xb5]"
         rb"|- (?:Finding|Installing|Reusing|Using)|Terraform (?:used the sel|will perform)"
@@ -168,8 +167,8 @@ class _Terraform(Lines):
         rb"|guarantee to take exactly|\s+[+~-] resource \"|\S+: (?:Creat|Modify|Destroy)ing\.\.\."
         rb"|\s+\} -> \(known|\s+[a-z_]+ += .*|(?:\xe2\x94\x80)+$"
     )
-    changed = re.compile(rb"\s+~\s.* -> |\s+-/\+ |.*# forces replacement")
-    outcome = re.compile(
+    changed = pattern_of(rb"\s+~\s.* -> |\s+-/\+ |.*# forces replacement")
+    outcome = pattern_of(
         rb"^(?:Plan:|Apply complete|Destroy complete|No changes|Changes to Outputs)|Error:"
         rb"|successfully initialized"
     )
@@ -183,10 +182,10 @@ class _Terraform(Lines):
 
 
 class _Ansible(Lines):
-    noise = re.compile(
+    noise = pattern_of(
         rb"(?:ok|skipping|included|changed): |TASK \[|RUNNING HANDLER|\s*\*+$|\.\.\.ignoring"
     )
-    outcome = re.compile(
+    outcome = pattern_of(
         rb"^\S+ +: ok=[0-9]+|^(?:fatal|failed|ERROR|\[ERROR\])\b|^PLAY |UNREACHABLE!"
     )
 
@@ -221,15 +220,15 @@ class _Ansible(Lines):
 
 
 class _Rsync(Lines):
-    noise = re.compile(
+    noise = pattern_of(
         rb"sending incremental file list|receiving incremental|building file list"
         rb"|\s+[0-9,]+ +[0-9]+% |\./$"
     )
-    outcome = re.compile(rb"^sent |^total size|^rsync[: ]|error|^deleting ")
+    outcome = pattern_of(rb"^sent |^total size|^rsync[: ]|error|^deleting ")
 
 
 class _Meter(Lines):
-    noise = re.compile(rb"\s*% Total|\s+Dload +Upload")
+    noise = pattern_of(rb"\s*% Total|\s+Dload +Upload")
 
 
 _READERS: dict[str, type[Lines]] = {

@@ -6,7 +6,6 @@ position; where that is not certain the row is kept as it stands. A table beyond
 by shape, like a log. Text in outline form (`kubectl describe`) has its own reader.
 """
 
-import re
 from collections import Counter
 
 from yarp.reduce.families import base
@@ -16,6 +15,7 @@ from yarp.reduce.families.listing import Complaints
 from yarp.reduce.families.log import Log
 from yarp.reduce.families.names import Line, counted, factor
 from yarp.reduce.families.outline import Outline
+from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.sizes import Sizes, amount
 
 TYPE_CHECKING = False
@@ -28,7 +28,14 @@ _ROW_SHOWN = 200
 _WHOLE = 10
 _SHARED = 3
 _ODD = 40
-_BAD = re.compile(
+_CELLS = pattern_of(rb"\s{2,}|\t")
+_WIDE = pattern_of(rb"\s{2,}")
+_TITLE = pattern_of(rb"\S+")
+_TITLES = pattern_of(rb"\S+(?: \S+)*")
+_WORD = pattern_of(rb"[A-Za-z]{2}")
+_LONG_WORD = pattern_of(rb"[A-Za-z]{3}")
+_KERNEL = pattern_of(rb"[/:\]]")
+_BAD = pattern_of(
     rb"(?i)^(?:error\b.*|err\w*pull|\w*backoff\w*|crash\w*|failed.*|failing|failure|fail|evicted"
     rb"|\w*killed|pending.*|terminating|unknown|not-?ready.*|\w*schedulingdisabled|not-found|down"
     rb"|exited \((?!0\)).*|.*\(unhealthy\)|unhealthy|restarting.*|dead|init:(?!.*completed).*"
@@ -37,34 +44,34 @@ _BAD = re.compile(
     rb"|terminated|suspended|deleting|pending-\w+|uninstalling|paused|invalid.*|removing|expired"
     rb"|inactive|rollback\w*|\w+_failed|zombie|<defunct>)$"
 )
-_CALM = re.compile(
+_CALM = pattern_of(
     rb"(?i)^(?:running|ready|active|completed?|succeeded|success|ok|bound|up\b.*|exited \(0\).*"
     rb"|deployed|healthy|available|true|false|normal|loaded|enabled|pass|open|merged|latest|yes)$"
 )
 # Columns that hold text of any kind: no word in them is a state.
-_TEXT = re.compile(
+_TEXT = pattern_of(
     rb"(?i)^(?:name|names|command|cmd|args|message|title|description|image|repository|tag|path|node"
     rb"|mounted on|filesystem|labels|selector|ports?|pid|user|id|container id|image id|tty|device"
     rb"|url|branch|event|type|.*\bip)$"
 )
-_STATED = re.compile(
+_STATED = pattern_of(
     rb"(?i)^$|stat|phase|health|ready|condition|^sub$|^active$|^load$|conclusion|type|reason|result"
 )
-_LOAD = re.compile(rb"%?CPU\b|%?MEM(?:ORY)?\b")
-_DONE = re.compile(rb"(?i)^(?:completed?|succeeded|exited \(0\).*)$")
-_LEGEND = re.compile(rb"(?:LOAD|ACTIVE|SUB|JOB)\s+= |To show all installed unit files")
-_BULLET = re.compile(rb"^(?:[*x]|[\xc2-\xef][\x80-\xbf]+) (?=\S)| +")
-_SINCE = re.compile(
+_LOAD = pattern_of(rb"%?CPU\b|%?MEM(?:ORY)?\b")
+_DONE = pattern_of(rb"(?i)^(?:completed?|succeeded|exited \(0\).*)$")
+_LEGEND = pattern_of(rb"(?:LOAD|ACTIVE|SUB|JOB)\s+= |To show all installed unit files")
+_BULLET = pattern_of(rb"^(?:[*x]|[\xc2-\xef][\x80-\xbf]+) (?=\S)| +")
+_SINCE = pattern_of(
     rb"(?:\b[0-9]+|\bAbout an?|\bLess than a) (?:second|minute|hour|day|week|month|year)s?(?: ago)?"
 )
-_PARTS = re.compile(rb"^([0-9]+)/([0-9]+)$")
-_SHARE = re.compile(rb"^([0-9]{1,3})(?:\.[0-9]+)?%$")
-_RULE = re.compile(
+_PARTS = pattern_of(rb"^([0-9]+)/([0-9]+)$")
+_SHARE = pattern_of(rb"^([0-9]{1,3})(?:\.[0-9]+)?%$")
+_RULE = pattern_of(
     rb"^[-+|=\s\xe2\x94\x80\xe2\x94\xbc\xe2\x94\xbf\xe2\x95\x90]+$|^(?:\xe2[\x94\x95][\x80-\xbf])+$"
 )
 _BARS = (b"|", b"\xe2\x94\x82", b"\xe2\x95\x91")
-_ROWS = re.compile(rb"^\([0-9]+ rows?\)$|^[0-9]+ rows? in set|^Time: |units? listed|^Total:? ")
-_HEADING = re.compile(rb"^[A-Z][A-Z0-9 %()/_.:#-]*$")
+_ROWS = pattern_of(rb"^\([0-9]+ rows?\)$|^[0-9]+ rows? in set|^Time: |units? listed|^Total:? ")
+_HEADING = pattern_of(rb"^[A-Z][A-Z0-9 %()/_.:#-]*$")
 _BY_SPACE = frozenset(("ps", "df", "lsof", "free", "top", "systemctl"))
 _OUTLINES = frozenset(("describe", "status", "view", "show", "info", "inspect"))
 
@@ -146,9 +153,7 @@ class Family(base.Family):
 
 
 def _headed(lines: list[bytes]) -> bool:
-    return len(lines) > 1 and all(
-        _HEADING.match(word) for word in re.split(rb"\s{2,}|\t", lines[0].strip())
-    )
+    return len(lines) > 1 and all(_HEADING.match(word) for word in _CELLS.split(lines[0].strip()))
 
 
 class _Table:
@@ -188,8 +193,8 @@ class _Table:
     def _named(self, header: bytes) -> list[tuple[bytes, int]]:
         if self._by:
             return [(cell, 0) for cell in self._split(header)]
-        pattern = rb"\S+" if self._program in _BY_SPACE else rb"\S+(?: \S+)*"
-        return [(found[0], found.start()) for found in re.finditer(pattern, header)]
+        titles = _TITLE if self._program in _BY_SPACE else _TITLES
+        return [(found[0], found.start()) for found in titles.finditer(header)]
 
     def _split(self, row: bytes) -> list[bytes]:
         if self._by:
@@ -207,7 +212,7 @@ class _Table:
             # A cell that runs into the next column: positions say nothing about this row.
             placed = placed and (not at or len(row[at - 1 : at + 1].strip()) < 2)
         if not placed:
-            return [cell for cell in re.split(rb"\s{2,}", row.strip()) if cell]
+            return [cell for cell in _WIDE.split(row.strip()) if cell]
         return [row[start:end].strip() for start, end in self._spans]
 
     def pieces(self) -> list[Piece]:
@@ -279,7 +284,7 @@ class _Table:
         told = 1 < len(values) <= min(_STATES, size // 2) or (
             len(values) == 1 and _CALM.match(next(iter(values)))
         )
-        words = told and all(re.search(rb"[A-Za-z]{2}", value) for value in values)
+        words = told and all(_WORD.search(value) for value in values)
         few = max(1, size // 20) if words and len(values) > 1 else -1
         stated = len(values) <= max(_STATES, size // 3) and _STATED.search(name)
         marked: dict[bytes, int] = {}
@@ -347,14 +352,14 @@ def _shared(names: list[bytes]) -> list[Line]:
 def _capitals(line: bytes, program: str) -> bool:
     if program in ("df", "free", "lsof", "ps"):
         return True
-    words = re.split(rb"\s{2,}|\t", line.strip())
+    words = _CELLS.split(line.strip())
     return len(words) > 1 and all(_HEADING.match(word) for word in words)
 
 
 def _program(command: bytes) -> bytes:
     """A command's program, without its directory; what the kernel runs by what it is for."""
     if command.startswith(b"["):
-        return b"[%b]" % re.split(rb"[/:\]]", command[1:])[0]
+        return b"[%b]" % _KERNEL.split(command[1:])[0]
     return command.split(b" ", 1)[0].rpartition(b"/")[2]
 
 
@@ -364,5 +369,5 @@ def _row(row: bytes) -> bytes:
 
 
 def _terms(cells: list[bytes]) -> tuple[str, ...]:
-    word = next((cell for cell in cells if re.search(rb"[A-Za-z]{3}", cell)), b"")
+    word = next((cell for cell in cells if _LONG_WORD.search(cell)), b"")
     return (word.decode("utf-8", "replace"),) if word else ()

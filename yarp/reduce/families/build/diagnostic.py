@@ -7,9 +7,8 @@ Few forms cover most tools: `path:line:col: severity: message [code]`, `path(lin
 
 from __future__ import annotations
 
-import re
-
 from yarp.reduce.families.build.words import ERROR, NOTE, SEVERITIES, UNSAID, WARNING
+from yarp.reduce.families.patterns import pattern_of
 
 _BODY_LINES = 24
 _BODY_BYTES = 2048
@@ -63,12 +62,12 @@ class Diagnostic:
         return (self.severity, self.code or QUOTED.sub(b"'", self.message[:_SHAPE_BYTES]))
 
 
-QUOTED = re.compile(
+QUOTED = pattern_of(
     "'[^'\n]*'|\"[^\"\n]*\"|`[^`'\n]*[`']|‘[^’\n]*’|“[^”\n]*”|«[^»\n]*»|»[^«\n]*«|„[^“\n]*“".encode()
     + rb"|\d+"
 )
 
-_PLACE = re.compile(
+_PLACE = pattern_of(
     rb"\s{0,8}(?:\[(?:ERROR|WARNING|WARN|error|warn)\]\s+|vet: |ERROR: |WARNING: |[ew]: (?:file://)?"
     rb"|\S*\bld(?:\.\w+)?(?: |\xc2\xa0)?: )?"
     rb"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:()\[\]'\"`|<>][^\s:()|'\"`]*\.\w{1,10}"
@@ -79,49 +78,49 @@ _PLACE = re.compile(
     rb"|: (?P<l5>\.[\w.+]+)(?=:))"
     rb"(?:(?: |\xc2\xa0)?:\s*| - | )(?P<rest>\S.*)$"
 )
-_SEVERITY = re.compile(
+_SEVERITY = pattern_of(
     rb"(?P<word>[a-zA-Z\x80-\xff][^:0-9\[\]()'\"`]{0,40}?)"
     rb"(?: (?P<code>[A-Z]{1,6}\d+)|\[(?P<bracket>[\w:-]+)\])?\s?(?::|\xef\xbc\x9a)\s*(?P<rest>.*)$"
 )
-_LEADING_CODE = re.compile(
+_LEADING_CODE = pattern_of(
     rb"(?:\[\*\] )?(?P<code>[A-Z]{1,6}\d{2,5}|invalid-syntax)\b:? (?P<rest>.+)$"
 )
-_TRAILING_CODE = re.compile(
+_TRAILING_CODE = pattern_of(
     rb"\s(?:\[(?P<a>-W[^\]\s]*|[\w./:-]+)\]|\((?P<b>[\w@./:-]*[a-z]\w*)\))$"
 )
-_PROJECT = re.compile(rb" \[[^\]\s]*proj(?:::[^\]]*)?\]$")
-_HEAD = re.compile(
+_PROJECT = pattern_of(rb" \[[^\]\s]*proj(?:::[^\]]*)?\]$")
+_HEAD = pattern_of(
     rb"(?:[\w.+/\\-]+: )?(?P<word>fatal error|internal compiler error|error|warning|fatal|Error"
     rb"|ERROR|WARNING|FATAL|Fehler|Erreur|erreur|\[ERROR\]|\[error\]|\[WARNING\]|\[!\])"
     rb"(?: (?P<code>[A-Z]{1,6}\d+)|\[(?P<bracket>[\w:-]+)\])?(?::|(?<=\])) (?P<rest>\S.*)$"
 )
-_RAISED = re.compile(
+_RAISED = pattern_of(
     rb"(?:Uncaught |Unhandled |Caused by: |Exception in thread \"[^\"]*\" |\[!\] )?"
     rb"(?P<code>[\w.$]*(?:Error|Exception))(?: \[\w+\])?: (?P<rest>.+)$"
 )
-_MARKED = re.compile(
+_MARKED = pattern_of(
     " {0,2}(?:✘|✖|×|▲|⚠|X) (?:\\[(?P<word>ERROR|WARNING)\\] )?"
     "(?:(?P<code>[\\w-]+\\([\\w/-]+\\)): )?(?P<rest>\\S.*)$".encode()
 )
-_IN = re.compile(rb"(?P<word>ERROR|WARNING) in (?P<path>\S+)(?: (?P<place>\d+:\d+)(?:-\S+)?)?$")
-_CMAKE = re.compile(
+_IN = pattern_of(rb"(?P<word>ERROR|WARNING) in (?P<path>\S+)(?: (?P<place>\d+:\d+)(?:-\S+)?)?$")
+_CMAKE = pattern_of(
     rb"CMake (?P<word>(?:Deprecation |Dev )?(?:Error|Warning))(?: \(dev\))?"
     rb"(?: at (?P<path>[^:]+):(?P<line>\d+))?"
 )
-_BIOME = re.compile(
+_BIOME = pattern_of(
     rb"(?P<path>[^\s:]+)(?::(?P<place>\d+:\d+))? (?P<code>\S+)(?: +FIXABLE)? +\xe2\x94\x81"
 )
-_DIFF = re.compile(rb"Diff in (?P<path>.+?):(?P<line>\d+):$")
-ROW = re.compile(
+_DIFF = pattern_of(rb"Diff in (?P<path>.+?):(?P<line>\d+):$")
+ROW = pattern_of(
     r"\s+(?P<place>\d+:\d+)\s+(?P<word>error|warning|Error|Warning|✖|⚠|×):?\s+"
     r"(?P<rest>\S.*)$".encode()
 )
-ARROW = re.compile(
+ARROW = pattern_of(
     rb"\s*(?:-->|\xe2\x95\xad\xe2\x94\x80\[|,-\[) ?(?P<path>[^\s:\]]+):(?P<place>\d+(?::\d+)?)"
     rb"\]?:?$"
 )
-BELOW = re.compile(rb"\s+(?P<path>[^\s:]+):(?P<place>\d+:\d+):$")
-ALONE = re.compile(rb"(?P<path>\.{0,2}/[^\s:]+\.\w+):(?P<place>\d+:\d+)$")
+BELOW = pattern_of(rb"\s+(?P<path>[^\s:]+):(?P<place>\d+:\d+):$")
+ALONE = pattern_of(rb"(?P<path>\.{0,2}/[^\s:]+\.\w+):(?P<place>\d+:\d+)$")
 
 
 def parse(line: bytes) -> Diagnostic | None:

@@ -6,8 +6,6 @@ arrow), so no tool's name is needed; a line of no known form is kept as plain te
 
 from __future__ import annotations
 
-import re
-
 from yarp.reduce.families.build.diagnostic import (
     ALONE,
     ARROW,
@@ -31,26 +29,27 @@ from yarp.reduce.families.build.words import (
     looks_wrong,
 )
 from yarp.reduce.families.lines import Parser
+from yarp.reduce.families.patterns import pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.reduce.families.build.report import Report
 
-_FRAME = re.compile(
+_FRAME = pattern_of(
     rb"\s+\S|\d+ *(?:\||\xe2\x94\x82|[-+] )|\d+ +\S|[|^~>]|note: |help: |Call Stack |\.\.\."
     rb"|candidates are:"
 )
-_IN_FUNCTION = re.compile(
+_IN_FUNCTION = pattern_of(
     rb"(?:\S*\bld(?:\.\w+)?(?: |\xc2\xa0)?: )?\S+\.(?:o|a|so)(?: |\xc2\xa0)?: .*:$"
 )
-_CONTEXT = re.compile(
+_CONTEXT = pattern_of(
     rb"In file included from |                 from |\S+\.\w+: .{2,60}:$|\S+\.\w+: At top level:"
     rb"|required from |# [\w./\[\]-]+$"
 )
-_TITLE_ABOVE = re.compile(
+_TITLE_ABOVE = pattern_of(
     rb"(?:[A-Z]{1,6}\d{2,5}|invalid-syntax)(?: \[\*\])? \S|\S+: File would be "
 )
-_HEADER = re.compile(rb"(?!\s)[^\s:]+\.\w{1,10}$")
+_HEADER = pattern_of(rb"(?!\s)[^\s:]+\.\w{1,10}$")
 # A message whose text stands on the following lines, up to a blank one.
 _TEXT_BELOW = (b"ERROR in ", b"WARNING in ", b"error during build:", b"[!] ", b"* What went wrong:",
     b"Module not found", b"Failed to compile", b"FAILED: ")  # fmt: skip

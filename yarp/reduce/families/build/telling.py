@@ -6,13 +6,13 @@ their places, so that names outlive bodies. Counts are of the whole stream or sa
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.build.diagnostic import QUOTED, Diagnostic
 from yarp.reduce.families.build.words import ERROR, UNSAID, WARNING, looks_wrong
 from yarp.reduce.families.names import factor
+from yarp.reduce.families.patterns import pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def _kinds(warnings: list[Diagnostic], least: bytes) -> list[Piece]:
     return [Piece(text + (b", ...)" if len(codes) > 20 else b")"), 1, warnings[0].stream, 0)]
 
 
-_SAID = re.compile(rb"\b(\d{1,9}) (?:previous )?(?:errors?|problems?|issues?)\b")
+_ALARM = pattern_of(rb"(?i)error|fail\w*|warn\w*")
+_SAID = pattern_of(rb"\b(\d{1,9}) (?:previous )?(?:errors?|problems?|issues?)\b")
 
 
 def _errors(errors: list[Diagnostic], room: int, least: bytes) -> list[Piece]:
@@ -257,8 +258,8 @@ def _shared(paths: list[bytes]) -> bytes:
     return directory if len(directory) > _SHARED else b""
 
 
-_POINTER = re.compile(r"[\s|^~│·╵╷╰─┬┴├>:-]*$".encode())
-_STACK = re.compile(rb"\s+at .*(?:node_modules|node:|\.mjs|<anonymous>|java\.base|\(native)")
+_POINTER = pattern_of(r"[\s|^~│·╵╷╰─┬┴├>:-]*$".encode())
+_STACK = pattern_of(rb"\s+at .*(?:node_modules|node:|\.mjs|<anonymous>|java\.base|\(native)")
 _EXPLAINS = (b"= note", b"= help", b"help:", b"note:", b"info:", b"hint:", b"i ", b"@ ")
 
 
@@ -368,5 +369,5 @@ def _terms(found: Diagnostic) -> tuple[str, ...]:
 
 
 def _word(line: bytes) -> tuple[str, ...]:
-    found = re.search(rb"(?i)error|fail\w*|warn\w*", line)
+    found = _ALARM.search(line)
     return (found[0].decode("utf-8", "replace"),) if found else ()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from yarp.reduce.families.patterns import pattern_of
 
-_FRAME = re.compile(rb'  File "(?P<path>[^"]*)", line (?P<line>\d+)(?:, in (?P<name>.*))?$')
+_FRAME = pattern_of(rb'  File "(?P<path>[^"]*)", line (?P<line>\d+)(?:, in (?P<name>.*))?$')
 _LIBRARY = (b"site-packages/", b"/lib/python", b"<frozen ", b"/importlib/")
 _CHAINED = (
     b"The above exception was the direct cause",

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import re
+from yarp.reduce.families.patterns import pattern_of
 
 ERROR, UNSAID, WARNING, NOTE = range(4)
 
@@ -74,7 +74,7 @@ _OUTCOMES = (
     r"|(?:Resolved|Prepared|Installed|Uninstalled|Audited|Built|Bytecode compiled) \d+ "
     r"|Package operations: |No dependencies to |Would (?:install|make)"
 )
-OUTCOME = re.compile(rb"(?:" + _OUTCOMES.encode() + rb")")
+OUTCOME = pattern_of(rb"(?:" + _OUTCOMES.encode() + rb")")
 
 # What says that work is going on. The group names the kind, or what stands in its place.
 _NOISES = (
@@ -97,23 +97,23 @@ _NOISES = (
     r"|> \S+@\S+ \S+$|> [a-z]|\$ \S|//\S+ +(?:\(cached\) )?PASSED\b|yarn run v|nox > "
     r"|hint: |Compilation error\."
 )
-NOISE = re.compile(rb"(?:" + _NOISES.encode() + rb")")
+NOISE = pattern_of(rb"(?:" + _NOISES.encode() + rb")")
 
 # Maven's advice looks like errors.
-ADVICE = re.compile(
+ADVICE = pattern_of(
     rb"\[ERROR\] *(?:$|-> \[Help|To see the full|Re-run Maven|For more information|\[Help"
     rb"|COMPILATION ERROR|After correcting)"
 )
 
 # Files that a formatter would change, packages that an installer changed: kind, name.
-LISTED = re.compile(
+LISTED = pattern_of(
     rb"(?:(would reformat|Would reformat:|reformatted|\[warn\]|Would format|would fix) (?=\S+$)"
     rb"| ([-+~]) (?=[\w.\[\]-]+(?:==| @ ))"
     rb"|  - (Installing|Updating|Removing|Downgrading) (?=\S+ \()"
     rb"|-- (Installing|Up-to-date): )(\S.*)$"
 )
 # What was produced: a file and its size.
-PRODUCED = re.compile(
+PRODUCED = pattern_of(
     r"(?:asset |\s+)?(?:(?:┌|├|└) (?:○|●|ƒ|λ) )?(\S+) +([\d.]+) ?(b|bytes|[kKM]i?[bB])\b".encode()
 )
 
@@ -128,7 +128,7 @@ WAKE = (
 )
 # The same where a stream has had its share: only what says that something failed.
 LATE = rb"(?i:error|fatal|failed)[:\[ ]|FAILED|\*\*\* |Traceback"
-_WRONG = re.compile(
+_WRONG = pattern_of(
     rb"(?i)error|fail|fatal|exception|panic|abort|denied|undefined|cannot |can't |not found|missing"
     rb"|unable|refused|timed out|killed|fehler|erreur|no such|invalid|unexpected|conflict"
     rb"|\xe9\x94\x99\xe8\xaf\xaf|\xe5\xa4\xb1\xe8\xb4\xa5|\xe5\xa4\xb1\xe6\x95\x97"
