@@ -1,11 +1,13 @@
 """The one parser of shell text: what it says, and that nothing makes it run, hang or guess."""
 
+import os
 import random
 import shlex
 import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -174,6 +176,82 @@ def test_a_hostile_text_neither_hangs_nor_crashes(name):
         timeout=20, check=False,
     )  # fmt: skip
     assert done.stdout == "alive\n"
+
+
+FUZZ = """
+import random, sys
+sys.path.insert(0, sys.argv[1])
+from test_parse import HOSTILE, PIECES, REAL, RULES, mutated, plan
+from yarp.capture import rewrite
+from yarp.settings import Settings
+
+rng = random.Random(int(sys.argv[2]))
+texts = list(HOSTILE.values())
+texts += ["pytest; " + text[:200_000] for text in HOSTILE.values()]
+texts += [mutated(rng, rng.choice(REAL)) for _ in range(400)]
+texts += ["pytest " + "".join(rng.choices(PIECES, k=rng.randint(1, 60))) for _ in range(800)]
+texts += ["bash -c '" + "".join(rng.choices(PIECES, k=20)) + "'" for _ in range(200)]
+for text in texts:
+    print(ascii(text[:60]), flush=True)
+    planned = plan(text, RULES)
+    after = rewrite(text, planned, Settings(), ("yarp",), "/bin/sh", call=None)
+    assert after is None or text.replace("'", "'\\\\''") in after or text in after, text
+print("all")
+"""
+
+
+def test_no_text_hangs_the_planner_or_ends_it():
+    """A child does it all, killed when it takes too long: the last line names the text."""
+    folder = __file__.rpartition("/")[0]
+    child = subprocess.Popen(
+        [sys.executable, "-c", FUZZ, folder, "23"], stdout=subprocess.PIPE, text=True
+    )
+    watch = threading.Timer(60, child.kill)
+    watch.start()
+    try:
+        lines = child.stdout.read().splitlines()
+    finally:
+        watch.cancel()
+        child.stdout.close()
+        child.wait()
+    assert lines[-1] == "all"
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_shell_hands_a_wrapped_text_on_byte_for_byte(tmp_path):
+    record = tmp_path / "record"
+    record.write_text('#!/bin/sh\nfor last; do :; done\nprintf "%s\\0" "$last" >> "$OUT"\n')
+    record.chmod(0o755)
+    rng = random.Random(7)
+    texts = [
+        *REAL,
+        "a\\\n b",
+        "é😀\u202e",
+        "'",
+        "''\"'",
+        "a\tb\r\n",
+        "!!",
+        "~root",
+        "-n",
+        "$(touch no)",
+    ]
+    texts += ["".join(rng.choices(PIECES, k=rng.randint(1, 40))) for _ in range(150)]
+    texts = [text for text in texts if text]
+    out = tmp_path / "out"
+    for shell in ("/bin/sh", "bash"):
+        script = "\n".join(wrap(text, (str(record),), "/bin/sh", None) for text in texts)
+        env = {"OUT": str(out), "PATH": os.environ["PATH"]}
+        subprocess.run([shell, "-c", script], env=env, cwd=tmp_path, check=True, timeout=60)
+        assert out.read_bytes().decode().split("\0")[:-1] == texts
+        out.unlink()
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_grammar_is_loaded_without_what_reads_its_queries():
+    code = "import sys; from yarp.shell.parse import parse; parse('a | b'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "tree_sitter" in done.stdout.split()
+    assert "importlib.resources" not in done.stdout.split()
 
 
 def test_planning_starts_nothing_and_opens_nothing(tmp_path):

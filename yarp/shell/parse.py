@@ -12,7 +12,6 @@ import re
 import time
 
 import tree_sitter
-import tree_sitter_bash
 
 from yarp.shell.syntax import Chain, Command, Group, Opaque, Part, Pipeline, Redirect, Word
 
@@ -80,10 +79,32 @@ def parse(text: str) -> list[Chain] | None:
 _parser: tree_sitter.Parser | None = None
 
 
+def _grammar() -> object:
+    """The compiled grammar, without the module around it.
+
+    That one only adds queries which nobody asks for, and takes longer to load than all the rest.
+    """
+    from importlib.machinery import PathFinder
+
+    package = PathFinder.find_spec("tree_sitter_bash")
+    inside = None if package is None else package.submodule_search_locations
+    found = None if inside is None else PathFinder.find_spec("tree_sitter_bash._binding", inside)
+    if found is None or found.loader is None:
+        import tree_sitter_bash
+
+        return tree_sitter_bash.language()
+    from _frozen_importlib import module_from_spec
+
+    module = module_from_spec(found)
+    found.loader.exec_module(module)
+    grammar: object = module.language()
+    return grammar
+
+
 def _tree(source: bytes) -> Node | None:
     global _parser  # noqa: PLW0603 - the grammar takes longer to load than a text to parse
     if _parser is None:
-        _parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+        _parser = tree_sitter.Parser(tree_sitter.Language(_grammar()))
     steps = 0
     deadline = time.monotonic() + _DEADLINE_S
 
