@@ -18,7 +18,7 @@ import attrs
 
 from yarp import paths
 from yarp.errors import ConfigError, DataError, YarpError
-from yarp.reduce.rules.load import BUILTIN, compile_rules, load_pack
+from yarp.reduce.rules.load import BUILTIN, FILES, compile_rules, load_pack
 from yarp.types import RulePack
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ def files_of(directory: Traversable | str) -> list[str]:
         names = sorted(name for name in os.listdir(root) if name.endswith(".toml"))
     except OSError:
         names = []
+    if len(names) > FILES:
+        names = []  # it is refused; the folder itself shows when that changes
     return [root, *(os.path.join(root, name) for name in names)]
 
 

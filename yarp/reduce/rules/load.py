@@ -26,8 +26,16 @@ _BUDGETS = {
 FAMILIES = ("test", "search", "diff", "list", "status", "log", "build", "table", "json")
 _FILE_BYTES = 1 << 20
 _INPUT_BYTES = 4 << 20
-# Rules are compared in pairs.
-_RULES = 1000
+# What every call pays for, or the child that compiles: far above what a pack needs.
+FILES = 256
+_RULE_BYTES = 2 << 20
+_EXAMPLE_BYTES = 64 << 20
+_RULES = 1000  # they are compared in pairs
+_WORDS = 512
+_PROGRAMS = 64
+_ENTRIES = 100_000
+_NOTES = 100
+_DOTS = 4
 
 
 def builtin_pack() -> Pack:
@@ -42,25 +50,38 @@ def load_pack(directory: Traversable | str, name: str) -> Pack:
     programs: list[Program] = []
     launchers: list[Launcher] = []
     try:
-        entries = sorted(root.iterdir(), key=lambda entry: entry.name)
+        entries = sorted(
+            (entry for entry in root.iterdir() if entry.name.endswith(".toml")),
+            key=lambda entry: entry.name,
+        )
     except OSError as error:
         raise ConfigError(f"{root}: the rule pack cannot be read: {error.strerror}") from error
+    if len(entries) > FILES:
+        raise ConfigError(f"{root}: {len(entries)} files of rules; {FILES} in a pack at most")
+    texts = _Files(root, _RULE_BYTES, _FILE_BYTES)
+    inputs = _Files(root, _EXAMPLE_BYTES, _INPUT_BYTES)
     for entry in entries:
-        if not entry.name.endswith(".toml"):
-            continue
-        table = _Table(_parsed(entry, root), str(entry))
+        table = _Table(_parsed(entry, texts), str(entry))
         programs += [_program(item) for item in table.tables("programs")]
         launchers += [_launcher(item) for item in table.tables("launchers")]
-        rules += [_rule(item, name, root, entry.name) for item in table.tables("rules")]
+        rules += [_rule(item, name, inputs, entry.name) for item in table.tables("rules")]
         table.done()
     if len(rules) > _RULES:
         raise ConfigError(f"{root}: {len(rules)} rules; {_RULES} in a pack at most")
+    if sum(map(_weight, rules)) > _ENTRIES:
+        raise ConfigError(f"{root}: its rules name more than {_ENTRIES} options in all")
     seen: set[str] = set()
     for rule in rules:
         if rule.id in seen:
             raise ConfigError(f"{root}: two rules are called {rule.id}; rename one")
         seen.add(rule.id)
     return Pack(name, tuple(rules), tuple(programs), tuple(launchers))
+
+
+def _weight(rule: Rule) -> int:
+    """How many words of a rule the compiled rules hold: once for each program."""
+    words = rule.guards + rule.values + rule.flags + rule.required
+    return len(rule.programs) * (len(words) + sum(map(len, rule.prefix)))
 
 
 def problems(pack: Pack) -> list[str]:
@@ -145,10 +166,13 @@ def _conflicts(rules: list[Rule]) -> tuple[set[tuple[str, str]], list[str]]:
     """The rules that could meet another one, and a sentence for each pair."""
     conflicting: set[tuple[str, str]] = set()
     notes: list[str] = []
-    active = [rule for rule in rules if rule.action != "pass"]
-    for index, one in enumerate(active):
-        for other in active[index + 1 :]:
-            shared = sorted(set(one.programs) & set(other.programs))
+    active = [(rule, set(rule.programs)) for rule in rules if rule.action != "pass"]
+    for index, (one, names) in enumerate(active):
+        for other, others in active[index + 1 :]:
+            known = (one.pack, one.id) in conflicting and (other.pack, other.id) in conflicting
+            if names.isdisjoint(others) or (known and len(notes) >= _NOTES):
+                continue
+            shared = sorted(names & others)
             if not shared or not _prefixes_meet(one, other) or _kept_apart(one, other):
                 continue
             conflicting |= {(one.pack, one.id), (other.pack, other.id)}
@@ -189,6 +213,8 @@ class _Table:
         value = self.take(key, list, [], required=required)
         if not all(isinstance(word, str) and word for word in value):
             raise ConfigError(f"{self.where}: {key} must be a list of words")
+        if len(value) > _WORDS:
+            raise ConfigError(f"{self.where}: {key} has {len(value)} words; {_WORDS} at most")
         return tuple(value)
 
     def tables(self, key: str) -> list["_Table"]:
@@ -202,34 +228,83 @@ class _Table:
             raise ConfigError(f"{self.where}: {min(self._values)} is no key of the format")
 
 
-def _parsed(file: Traversable, root: Traversable) -> dict[str, Any]:
+def _parsed(file: Traversable, texts: "_Files") -> dict[str, Any]:
     try:
-        return tomllib.loads(_bytes(file, root, _FILE_BYTES).decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        text = texts.read(file).decode()
+        _check_shape(text, str(file))
+        return tomllib.loads(text)
+    except ValueError as error:  # no UTF-8, no TOML, a number of a million digits
         raise ConfigError(f"{file}: {error}") from error
     except RecursionError:
         raise ConfigError(f"{file}: is nested too deeply") from None
 
 
-def _bytes(file: Traversable, root: Traversable, most: int) -> bytes:
-    """The bytes of a regular file that lies in the pack itself, wherever links lead."""
-    try:
-        if not isinstance(file, Path) or not isinstance(root, Path):
-            return file.read_bytes()
-        if not file.resolve().is_relative_to(root.resolve()):
-            raise ConfigError(f"{file}: a link that leads out of the pack")
-        # Not blocking: a pipe of that name must not stop whoever compiles.
-        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as opened:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise ConfigError(f"{file}: is no regular file")
-            if found.st_size > most:
-                raise ConfigError(f"{file}: {found.st_size} bytes; {most} at most")
-            return opened.read(most)
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no usable path"
-        raise ConfigError(f"{file}: cannot be read: {reason}") from error
+def _check_shape(text: str, where: str) -> None:
+    """Refuse what costs the parser the square of its length: keys of many parts.
+
+    Only a text within one line is known from a key by its quotes alone.
+    """
+    if '"""' in text or "'''" in text:
+        raise ConfigError(f"{where}: a text over several lines is no part of the format")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _DOTS and _dots(line) > _DOTS:
+            raise ConfigError(f"{where}: line {number}: a key has too many parts")
+
+
+def _dots(line: str) -> int:
+    """How many dots stand in a line outside of quotes and of its comment."""
+    found = 0
+    quote = ""
+    characters = iter(line)
+    for character in characters:
+        if quote:
+            if character == "\\" and quote == '"':
+                next(characters, None)
+            elif character == quote:
+                quote = ""
+        elif character in ("'", '"'):
+            quote = character
+        elif character == "#":
+            break
+        elif character == ".":
+            found += 1
+    return found
+
+
+class _Files:
+    """Reads files of a pack, up to a number of bytes each and in all."""
+
+    def __init__(self, root: Traversable, whole: int, each: int) -> None:
+        self.root = root
+        self._whole = self._left = whole
+        self._each = each
+
+    def read(self, file: Traversable) -> bytes:
+        """The bytes of a regular file that lies in the pack itself, wherever links lead."""
+        data = self._bytes(file)
+        self._left -= len(data)
+        if self._left < 0:
+            raise ConfigError(f"{self.root}: more than {self._whole >> 20} MiB of such files")
+        return data
+
+    def _bytes(self, file: Traversable) -> bytes:
+        try:
+            if not isinstance(file, Path) or not isinstance(self.root, Path):
+                return file.read_bytes()
+            if not file.resolve().is_relative_to(self.root.resolve()):
+                raise ConfigError(f"{file}: a link that leads out of the pack")
+            # Not blocking: a pipe of that name must not stop whoever compiles.
+            descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as opened:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise ConfigError(f"{file}: is no regular file")
+                if found.st_size > self._each:
+                    raise ConfigError(f"{file}: {found.st_size} bytes; {self._each} at most")
+                return opened.read(self._each)
+        except (OSError, RuntimeError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "no usable path"
+            raise ConfigError(f"{file}: cannot be read: {reason}") from error
 
 
 def _prefix(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -262,9 +337,9 @@ def _launcher(table: _Table) -> Launcher:
     return launcher
 
 
-def _rule(table: _Table, pack: str, root: Traversable, file: str) -> Rule:
+def _rule(table: _Table, pack: str, inputs: "_Files", file: str) -> Rule:
     identifier = table.take("id", str, required=True)
-    table.where = f"{root}/{file}: rule {identifier}"
+    table.where = f"{inputs.root}/{file}: rule {identifier}"
     if not identifier or not set(identifier) <= set("abcdefghijklmnopqrstuvwxyz0123456789-"):
         raise ConfigError(f"{table.where}: id must be of a-z, 0-9 and -")
     action = table.take("action", str, "reduce")
@@ -278,6 +353,8 @@ def _rule(table: _Table, pack: str, root: Traversable, file: str) -> Rule:
     programs = table.words("programs", required=True)
     if not programs or any("/" in name or name.split() != [name] for name in programs):
         raise ConfigError(f"{table.where}: programs must be names without a path")
+    if len(programs) > _PROGRAMS:
+        raise ConfigError(f"{table.where}: {len(programs)} programs; {_PROGRAMS} at most")
     options = {}
     for key, (least, most) in _BUDGETS.items():
         value = table.take(key, int)
@@ -300,19 +377,19 @@ def _rule(table: _Table, pack: str, root: Traversable, file: str) -> Rule:
         table.words("flags"),
         table.take("passes_on", bool, False),
         options,
-        tuple(_example(item, root) for item in table.tables("examples")),
+        tuple(_example(item, inputs) for item in table.tables("examples")),
     )
     table.done()
     return rule
 
 
-def _example(table: _Table, root: Traversable) -> Example:
+def _example(table: _Table, inputs: "_Files") -> Example:
     example = Example(
         table.words("command", required=True),
         table.take("guard", bool, False),
         table.take("exit_status", int, 0),
-        _input(table, "stdout", root),
-        _input(table, "stderr", root),
+        _input(table, "stdout", inputs),
+        _input(table, "stderr", inputs),
         table.words("keep"),
         table.words("absent"),
         table.take("recorded", bool, True),
@@ -323,13 +400,13 @@ def _example(table: _Table, root: Traversable) -> Example:
     return example
 
 
-def _input(table: _Table, key: str, root: Traversable) -> bytes | None:
+def _input(table: _Table, key: str, inputs: "_Files") -> bytes | None:
     name = table.take(key, str)
     if name is None:
         return None
     if name.startswith("/") or ".." in name.split("/"):
         raise ConfigError(f"{table.where}: {key} must be a path below the pack")
     try:
-        return _bytes(root.joinpath(*name.split("/")), root, _INPUT_BYTES)
+        return inputs.read(inputs.root.joinpath(*name.split("/")))
     except ConfigError as error:
         raise ConfigError(f"{table.where}: {error}") from error
