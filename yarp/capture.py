@@ -401,7 +401,14 @@ class Capture:
         if whole is not None:
             text, completeness = self._archived().payload(whole.sha256).decode(), "complete"
         room = budget - len(payload.utf8(ending))
-        short = cap(text.removesuffix(ending), room, row.archive_ref, named, completeness)
+        short = cap(
+            text.removesuffix(ending),
+            room,
+            row.archive_ref,
+            named,
+            completeness,
+            exact=whole is not None or named == "result_text",
+        )
         return Shortened(short + ending, named)
 
     # -- the archive ------------------------------------------------------------------------

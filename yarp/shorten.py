@@ -107,7 +107,8 @@ class Shortener:
                 else:
                     source, known = "result_text", completeness
             room = budget - len(utf8(ending))
-            short = cap(shown.removesuffix(ending), room, self._reference, source, known)
+            text, exact = shown.removesuffix(ending), content is None
+            short = cap(text, room, self._reference, source, known, exact=exact)
             content = short + ending
         return None if content is None else (content, source)
 

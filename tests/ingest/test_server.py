@@ -438,6 +438,10 @@ def test_a_wrapped_command_is_capped_from_the_stream_it_wrote_to(peer, environme
     assert (answer["source"], answer["needsResultText"]) == (named, False)
     assert f"{named} complete" in answer["content"]
     assert answer["content"].startswith("line 0\n") is (printed != "both")
+    # A place in what the host shows of two streams is none in either of them.
+    way = answer["content"].rpartition("; ")[2].removesuffix("]\n").split()
+    assert way[-1] == "--list" if printed == "both" else way[-2] == named
+    assert yarp(environment, *way[2:]).returncode == 0
 
 
 def test_with_the_archive_off_nothing_is_kept_cut_or_blocked_by_it(

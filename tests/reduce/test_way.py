@@ -14,7 +14,8 @@ from yarp import payload
 from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
 from yarp.cli import recover
 from yarp.reduce import way
-from yarp.reduce.engine import Reduction, Status
+from yarp.reduce.cap import cap
+from yarp.reduce.engine import Reduction, Status, Summary
 from yarp.reduce.marker import Recovery
 from yarp.reduce.rules.load import builtin_pack, compile_rules
 from yarp.reduce.rules.match import Selection, select
@@ -309,6 +310,37 @@ def test_any_output_has_one_honest_summary_and_an_exact_way_back(archive, rule, 
     assert [line for line in text.split("\n") if "[yarp: " in line and ref not in line] == []
     assert text.count("[yarp: ") == 1
     named_lines_are_exact(archive, ref, summary, sides)
+
+
+TEXTS = st.lists(
+    st.tuples(
+        st.one_of(
+            st.sampled_from(["x" * 700, "z" * 50_000, "error: 7", "a\0b", "é錯誤 失败"]), st.text()
+        ),
+        st.sampled_from(["\n", "\n", "\r\n", ""]),
+        st.integers(1, 40),
+    ),
+    min_size=1,
+    max_size=12,
+).map(
+    lambda rows: "".join(
+        (line + end) * min(times, 1 + 9000 // (len(line) + 1)) for line, end, times in rows
+    )
+)
+
+
+@bounded(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=TEXTS, budget=st.integers(600, 6000))
+def test_the_way_back_from_the_global_cap_is_exact(archive, text, budget):
+    data = text.encode("utf-8", "replace")
+    ref = kept(archive, data, b"")
+    shown = cap(text, budget, ref, "stdout")
+    if len(data) <= budget:
+        assert shown == text
+        return
+    assert len(shown.encode()) <= budget
+    assert re.findall(r"(?i)\[ *yarp *:", shown) == ["[yarp:"]
+    named_lines_are_exact(archive, ref, Summary(True, shown.encode(), b"", ""), (data, b""))
 
 
 FAMILIES = sorted({rule.family for rule in PACK.rules})

@@ -12,6 +12,8 @@ _HITS = 64
 # A range for one look; a model that wants more asks for more.
 _READ_BYTES = 16 * 1024
 _READ_LINES = 200
+# `yarp search` shows this many results of a source unless told otherwise.
+_DEFAULT_RESULTS = 20
 # What a line of trouble says, in the languages that compilers and runtimes speak.
 _TROUBLE = (
     rb"(?i:error|fail(?:ed|ure)|exception|traceback|panic|fatal|warning|denied|not found|cannot"
@@ -26,14 +28,17 @@ def cap(
     archive_ref: str | None,
     source: str = "result_text",
     completeness: str = "complete",
+    *,
+    exact: bool = True,
 ) -> str:
     """The text itself if its UTF-8 fits `budget` bytes, else what says most about it within them.
 
     Kept are the beginning, the end, and lines between that speak of trouble, at line boundaries
     where lines are short enough. The marker is the last line and counts; it names the reference
     (None: not archived), what recovery calls the source, how complete that is ('complete',
-    'incomplete', 'unknown'), and how to find what is missing. Cuts fall between code points.
-    Raises ValueError when the budget cannot hold the marker.
+    'incomplete', 'unknown'), and how to find what is missing. Cuts fall between code points. With
+    `exact` False the text is not what that source holds (two streams in one, a summary), so that
+    no place in it says where to read. Raises ValueError when the budget cannot hold the marker.
     """
     # A lone surrogate, which JSON can carry and UTF-8 cannot, shows as a question mark.
     data = text.encode("utf-8", "replace")
@@ -42,7 +47,9 @@ def cap(
     # Guess the middle from the whole budget: what is found there decides the marker's words.
     hits = _hits(data, budget // 2, len(data) - budget // 3)
     words = [data[start:end].decode("utf-8", "replace") for _, start, end in hits]
-    way = _search(archive_ref, words)
+    way = _search(archive_ref, words, data)
+    if not way and not exact:
+        way = f"read: yarp read {archive_ref} --list"
     longest = marker.capped(
         len(data),
         archive_ref,
@@ -144,9 +151,14 @@ def _line_start(data: bytes, at: int) -> int:
     return at
 
 
-def _search(archive_ref: str | None, words: list[str]) -> str:
-    found = marker.pattern(list(dict.fromkeys(words))[:6])
-    return f"search: yarp search {archive_ref} {found}" if found else ""
+def _search(archive_ref: str | None, words: list[str], data: bytes) -> str:
+    chosen = marker.usable(list(dict.fromkeys(words))[:6])
+    if not chosen:
+        return ""
+    count = sum(data.count(word.encode()) for word in chosen)
+    many = f" -m{min(count, _READ_LINES)} -C0" if count > _DEFAULT_RESULTS else ""
+    as_text = " -a" if b"\0" in data else ""
+    return f"search: yarp search {archive_ref} {marker.pattern(chosen)}{many}{as_text}"
 
 
 def _read(archive_ref: str | None, source: str, data: bytes, head: int, tail: int) -> str:
