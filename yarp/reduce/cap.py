@@ -20,6 +20,12 @@ _TROUBLE = (
     rb"|fehler|erreur|\xe9\x94\x99\xe8\xaf\xaf|\xe5\xa4\xb1\xe8\xb4\xa5"  # Chinese: error, failed
     rb"|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc|\xe5\xa4\xb1\xe6\x95\x97)"  # Japanese: error, failed
 )
+# How a tool says what came of it, with the number of what went wrong or was done.
+_OUTCOME = (
+    rb"(?i)\b[0-9]+ (passed|failed|failures?|errors?|warnings?|problems?|issues?|vulnerabilities)\b"
+)
+# Of these lines, so many of the first and of the last.
+_FEW = 4
 
 
 def cap(
@@ -97,31 +103,42 @@ def _parts(
 
 
 def _hits(data: bytes, start: int, end: int) -> list[tuple[int, int, int]]:
-    """The first lines of trouble in the middle: line start, and where the word stands."""
+    """The lines of trouble in the middle: line start, and where the word stands; outcomes first.
+
+    Where several tools speak one after the other, only the outcome of the last is at the end.
+    """
     import re2
 
     options = re2.Options()
     # Bytes as they are: in UTF-8 mode a line with one invalid byte would never match.
     options.encoding = re2.Options.Encoding.LATIN1
-    pattern = re2.compile(_TROUBLE, options)
-    found: list[tuple[int, int, int]] = []
-    at = start
-    while len(found) < _HITS and (hit := pattern.search(data, at, end)):
-        found.append(
-            (data.rfind(b"\n", max(0, hit.start() - _HIT_BYTES), hit.start()) + 1, *hit.span())
-        )
-        after = data.find(b"\n", hit.end(), end)
-        if after < 0:
-            break
-        at = after + 1
-    return found
+
+    def found(pattern: bytes, group: int) -> list[tuple[int, int, int]]:
+        compiled = re2.compile(pattern, options)
+        lines: list[tuple[int, int, int]] = []
+        at = start
+        while len(lines) < _HITS and (hit := compiled.search(data, at, end)):
+            line = data.rfind(b"\n", max(0, hit.start() - _HIT_BYTES), hit.start()) + 1
+            lines.append((line, *hit.span(group)))
+            after = data.find(b"\n", hit.end(), end)
+            if after < 0:
+                break
+            at = after + 1
+        return lines
+
+    outcomes = found(_OUTCOME, 1)
+    few = outcomes[:_FEW] + outcomes[_FEW:][-_FEW:]
+    return few + [hit for hit in found(_TROUBLE, 0) if hit[0] not in {line for line, *_ in few}]
 
 
 def _trouble(
     data: bytes, hits: list[tuple[int, int, int]], head: int, tail: int, quota: int
 ) -> list[bytes]:
-    """The lines of trouble between head and tail that fit, cut to `_HIT_BYTES`, none twice."""
-    lines: dict[bytes, None] = {}
+    """The lines of trouble between head and tail that fit, in their order, none twice.
+
+    Each is cut to `_HIT_BYTES`; the first hits have the first claim.
+    """
+    lines: dict[bytes, int] = {}
     for line_start, start, end in hits:
         if start < head or end > tail:
             continue
@@ -130,9 +147,9 @@ def _trouble(
         last = tail if newline < 0 else newline
         line = data[first : boundary(data, min(last, first + _HIT_BYTES))].strip(b"\r") + b"\n"
         if len(line) <= quota and line not in lines:
-            lines[line] = None
+            lines[line] = first
             quota -= len(line)
-    return list(lines)
+    return sorted(lines, key=lambda line: lines[line])
 
 
 def _line_end(data: bytes, at: int) -> int:
