@@ -11,6 +11,10 @@ from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.names import counted, extension, extensions, factor
 from yarp.reduce.families.patterns import pattern_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _KEPT_BYTES = 1 << 20
 _SHAPES = 4096
 _SHOWN = 200
@@ -275,24 +279,35 @@ class _Crowd:
         self._total = 0
 
     def feed(self, block: bytes) -> None:
-        names = block.rstrip(b"\n").split(b"\n")
-        if self._program == "ls" or _LONG.match(names[0]):
-            names = [match[3] if (match := _LONG.match(name)) else name for name in names]
-        elif self._program == "tree":
-            names = [name.rpartition(b"\x80 ")[2] for name in names]
-        shapes = b"\n".join(names).translate(_DIGITS).split(b"\n")
-        self._total += len(names)
+        block = block.rstrip(b"\n")
+        kinds = block.translate(_DIGITS).split(b"\n")
+        self._total += len(kinds)
+        # Numbers aside, few lines differ: only those are looked into.
+        of_kind = Counter(kinds)
+        name = self._name_in(kinds[0])
+        counts: dict[bytes, int] = of_kind
+        if name is not None:
+            counts = {}
+            for kind, count in of_kind.items():
+                shape = name(kind)
+                counts[shape] = counts.get(shape, 0) + count
         examples: dict[bytes, bytes] | None = None
-        for shape, count in Counter(shapes).items():
+        for shape, count in counts.items():
             if shape in self._counts:
                 self._counts[shape] += count
             elif len(self._counts) < _SHAPES:
                 if examples is None:
-                    examples = dict(zip(shapes, names, strict=True))
+                    examples = _last_of_each(kinds, block.split(b"\n"), name)
                 self._counts[shape] = count
                 self._examples[shape] = examples[shape]
             else:
                 self._others += count
+
+    def _name_in(self, first: bytes) -> "Callable[[bytes], bytes] | None":
+        """What takes the name out of a line; None where a line is a name."""
+        if self._program == "ls" or _LONG.match(first):
+            return _long_name
+        return _branch_name if self._program == "tree" else None
 
     def pieces(self) -> list[Piece]:
         kinds: Counter[bytes] = Counter()
@@ -345,3 +360,26 @@ def _spread(places: Counter[bytes]) -> bytes:
         for kind, count in kinds.items()
     }
     return counted(named, 8) if len(named) > 1 else b""
+
+
+def _long_name(line: bytes) -> bytes:
+    match = _LONG.match(line)
+    return match[3] if match else line
+
+
+def _branch_name(line: bytes) -> bytes:
+    return line.rpartition(b"\x80 ")[2]
+
+
+def _last_of_each(
+    kinds: list[bytes], lines: list[bytes], name: "Callable[[bytes], bytes] | None"
+) -> dict[bytes, bytes]:
+    """The last name of each shape."""
+    if name is None:
+        return dict(zip(kinds, lines, strict=True))
+    places = dict(zip(kinds, range(len(kinds)), strict=True))
+    last: dict[bytes, int] = {}
+    for kind, at in places.items():
+        shape = name(kind)
+        last[shape] = max(at, last.get(shape, 0))
+    return {shape: name(lines[at]) for shape, at in last.items()}
