@@ -7,9 +7,14 @@ import itertools
 import json
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 
 import quality
+import streams
+import whole
 
 from yarp.reduce.engine import Reduction, Status
 from yarp.reduce.marker import Recovery
@@ -18,7 +23,7 @@ from yarp.reduce.rules.match import select
 from yarp.settings import Settings
 
 REF = "yr_" + "0123456789abcdef" * 2
-MIB = 1 << 20
+RUNS = 3
 
 
 def run(out_dir: str, cases: list[str] = ()) -> list[str]:
@@ -29,7 +34,9 @@ def run(out_dir: str, cases: list[str] = ()) -> list[str]:
         for directory in cases:
             title = os.path.basename(os.path.abspath(directory))
             rows += quality.table(title, [directory], raw)
-        return [*rows, *_latency(rules, raw), *_throughput(rules, raw)]
+        rows += _latency(rules, raw)
+        with tempfile.TemporaryDirectory(prefix="yarp-bench-") as work:
+            return [*rows, *_selection(rules, work, raw), *_throughput(rules, work, raw)]
 
 
 def _reduce(selection, streams, exit_code, chunk=64 << 10):
@@ -72,30 +79,68 @@ def _latency(rules, raw):
     return rows
 
 
-def _throughput(rules, raw):
-    plain = _pytest_log(64 * MIB)
-    coloured = plain[: 16 * MIB].replace(b"PASSED", b"\x1b[32mPASSED\x1b[0m")
-    failing = b"FAILED tests/test_a.py::test_b - AssertionError: assert 1 == 2\n" * (16 * MIB // 63)
-    progress = b"\rcollecting 10 items\n" * (16 * MIB // 21)
-    inputs = {
-        "64 MiB pytest -v": ("pytest -v", plain),
-        "colour": ("pytest -v", coloured),
-        "every line fails": ("pytest", failing),
-        "carriage returns": ("pytest", progress),
-        "one line": ("pytest", b"x" * (64 * MIB)),
-        "find": ("find .", _rows(b"deep/pkg%d/src/f%d.ts\n", lambda n: (n % 97, n), 24 * MIB)),
-        "rg": ("rg -n x", _rows(b"src/m%d.py:%d:  x = %d\n", lambda n: (n // 40, n, n), 24 * MIB)),
-    }
+def _selection(rules, work, raw):
+    """One command's rule: in a warm process, and in a fresh one with a valid cache."""
+    argv = ["git", "log", "--oneline", "-n", "30"]
+    warm = []
+    for _ in range(2000):
+        started = time.perf_counter()
+        select(argv, rules)
+        warm.append((time.perf_counter() - started) * 1e6)
+    code = (
+        "import time; began = time.perf_counter()\n"
+        "from yarp import cache\n"
+        "from yarp.reduce.rules.match import select\n"
+        f"assert select({argv}, cache.load().rules)\n"
+        "print((time.perf_counter() - began) * 1000)"
+    )
+    command = [sys.executable, "-c", code]
+    cold = [
+        float(subprocess.run(command, env=whole.home(work), capture_output=True, check=True).stdout)
+        for _ in range(42)
+    ][2:]  # the first ones make the cache and bytecode
+    raw.write(json.dumps({"selection_us": warm, "selection_cold_ms": cold}) + "\n")
+    warm_us, cold_ms = statistics.median(warm), statistics.median(cold)
+    return [
+        f"selection among all rules, warm: p50 {warm_us:.0f} us (limit 100)",
+        f"selection in a fresh process, with imports and cache: p50 {cold_ms:.1f} ms (limit 15)",
+    ]
+
+
+def _throughput(rules, work, raw):
+    """Each stream through `Reduction.feed`, and through a whole `yarp reduce`."""
+    yarp = os.path.join(os.path.dirname(sys.executable), "yarp")
+    file, out = os.path.join(work, "stream"), os.path.join(work, "summary")
     rows = []
-    for name, (command, data) in inputs.items():
-        speeds = []
-        for _ in range(3):
-            started = time.perf_counter()
-            _reduce(select(command.split(), rules), (data, b""), 0, chunk=MIB)
-            speeds.append(len(data) / (time.perf_counter() - started) / 1e6)
-        raw.write(json.dumps({"throughput_mb_s": name, "speeds": speeds}) + "\n")
-        rows.append(f"reduce stream, {name}: {max(speeds):.0f} MB/s (aim 200)")
+    for stream in streams.ALL:
+        stream.write(file)
+        command = [yarp, "reduce", "--command", stream.command, "--exit-code", str(stream.status)]
+        fed, runs = [], []
+        for _ in range(RUNS):
+            fed.append(streams.STREAM_MB / _fed(stream, rules, file))
+            runs.append(whole.timed(command, whole.home(work), source=file, out=out))
+        with open(out, "rb") as shown:
+            lost = ", ITS LAST FAILURE IS LOST" if stream.lost(shown.read()) else ""
+        row = {"stream": stream.name, "feed_mb_s": fed, "reduce": [vars(run) for run in runs]}
+        raw.write(json.dumps(row) + "\n")
+        rows.append(
+            f"{streams.STREAM_MIB} MiB of {stream.name}: Reduction.feed"
+            f" {statistics.median(fed):.0f} MB/s, `yarp reduce`"
+            f" {whole.said(runs, streams.STREAM_MB)} (limit 200), peak memory"
+            f" {max(run.peak_mib for run in runs):.0f} MiB (limit 64){lost}"
+        )
     return rows
+
+
+def _fed(stream, rules, file):
+    """Seconds of feeding the file to a reduction and of finishing it."""
+    reduction = Reduction(select(stream.command.split(), rules), Settings())
+    with open(file, "rb", buffering=0) as source:
+        started = time.perf_counter()
+        while chunk := source.read(64 << 10):
+            reduction.feed(0, chunk)
+        reduction.finish(Status(stream.status), Recovery(REF))
+        return time.perf_counter() - started
 
 
 def _words(seed):
@@ -127,7 +172,5 @@ def _pytest_log(size: int) -> bytes:
 
 
 if __name__ == "__main__":
-    import tempfile
-
     with tempfile.TemporaryDirectory() as directory:
         print(*run(directory), sep="\n")

@@ -6,7 +6,6 @@ the environment of scripts/bootstrap, each against its own `python -I -c pass`, 
 
 from __future__ import annotations
 
-import collections
 import json
 import os
 import shutil
@@ -17,10 +16,11 @@ import tempfile
 import time
 from typing import TextIO
 
+import streams
+import whole
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REPETITIONS = 120
-STREAM_MIB = 256
-LINE = b"2026-01-01T00:00:%02d worker-%d GET /items/%d took %d us, sent %d bytes\n"
 
 
 def run(out_dir: str) -> list[str]:
@@ -29,7 +29,7 @@ def run(out_dir: str) -> list[str]:
         tempfile.TemporaryDirectory(prefix="yarp-bench-") as work,
         open(os.path.join(out_dir, "run.jsonl"), "w", encoding="utf-8") as raw,
     ):
-        home = _environment(work)
+        home = whole.home(work)
         environments = {"bootstrap": os.path.dirname(sys.executable)}
         report = []
         try:
@@ -42,19 +42,6 @@ def run(out_dir: str) -> list[str]:
                 report.append(_start_up(name, environments[name], limit, home, raw))
         report += _streams(environments["bootstrap"], home, work, raw)
     return report
-
-
-def _environment(work: str) -> dict[str, str]:
-    names = {"HOME": "home", "XDG_DATA_HOME": "data", "XDG_CACHE_HOME": "cache"}
-    environment = {
-        **os.environ,
-        **{variable: os.path.join(work, name) for variable, name in names.items()},
-        "XDG_CONFIG_HOME": os.path.join(work, "config"),
-    }
-    # Without it every start would compile what changed since the last one.
-    for variable in ("PYTHONDONTWRITEBYTECODE", "YARP_ARCHIVE", "YARP_PLUGINS", "PYTHONPATH"):
-        environment.pop(variable, None)
-    return environment
 
 
 def _regular_install(work: str) -> str:
@@ -104,55 +91,39 @@ def _start_up(name: str, bin_dir: str, limit: float, home: dict[str, str], raw: 
 
 
 def _streams(bin_dir: str, home: dict[str, str], work: str, raw: TextIO) -> list[str]:
-    text, noise = os.path.join(work, "text"), os.path.join(work, "noise")
-    with open(text, "wb") as file:
-        for block in range(STREAM_MIB):
-            lines = (
-                LINE % (n % 60, n % 7, block * 7919 + n * 31, n * block % 9973, n * 131)
-                for n in range(1 << 14)
-            )
-            file.write(b"".join(lines)[: 1 << 20].ljust((1 << 20) - 1) + b"\n")
-    with open(noise, "wb") as file:
-        file.writelines(os.urandom(1 << 20) for _ in range(STREAM_MIB))
-    # A rule selects a program by its name alone.
-    selected = os.path.join(work, "pytest")
-    with open(selected, "w", encoding="utf-8") as file:
-        file.write(f"#!/bin/sh\nexec cat {text}\n")
-    os.chmod(selected, 0o755)
-    yarp = os.path.join(bin_dir, "yarp")
+    """Large streams through `yarp run`: live ones of a program no rule knows, selected ones."""
+    yarp, file = os.path.join(bin_dir, "yarp"), os.path.join(work, "stream")
+    log = next(stream for stream in streams.ALL if stream.name == "a log")
+    noise = next(stream for stream in streams.ALL if stream.name == "random bytes")
+    programs = os.path.join(work, "programs")
+    os.mkdir(programs)
+    environment = {**home, "PATH": programs + os.pathsep + home["PATH"]}
     report = []
-    rates: dict[str, list[tuple[float, float]]] = collections.defaultdict(list)
-    for name, command in (
-        ("text, live", ["cat", text]),
-        ("random bytes, live", ["cat", noise]),
-        ("text, selected", [selected, "-q"]),
+    for title, stream, command in (
+        ("text, live", log, "produce"),
+        ("random bytes, live", noise, "produce"),
+        *((stream.name, stream, stream.command) for stream in streams.ALL),
     ):
+        stream.write(file)
+        words = command.split()
+        # A rule selects a program by its name alone.
+        program = os.path.join(programs, words[0])
+        with open(program, "w", encoding="utf-8") as script:
+            script.write(f"#!/bin/sh\n{shutil.which('cat')} {file}\nexit {stream.status}\n")
+        os.chmod(program, 0o755)
+        runs = []
         for _ in range(3):
-            seconds, peak_kib = _timed([yarp, "run", "--", *command], home)
-            measured = {"stream": name, "mib": STREAM_MIB, "s": seconds, "peak_kib": peak_kib}
-            raw.write(json.dumps(measured) + "\n")
-            rates[name].append((STREAM_MIB / seconds, peak_kib / 1024))
-        rate = statistics.median(rate for rate, _ in rates[name])
-        peak = max(peak for _, peak in rates[name])
+            shutil.rmtree(home["XDG_DATA_HOME"], ignore_errors=True)
+            whole_command = [yarp, "run", "--", *words]
+            runs.append(whole.timed(whole_command, environment, status=stream.status))
+        os.remove(program)
+        raw.write(json.dumps({"stream": title, "runs": [vars(run) for run in runs]}) + "\n")
         report.append(
-            f"{STREAM_MIB} MiB of {name}: {rate:.0f} MiB/s, median of 3 (limit 143: 150 MB/s), "
-            f"peak memory {peak:.0f} MiB (limit 64)"
+            f"{streams.STREAM_MIB} MiB of {title} through `yarp run`:"
+            f" {whole.said(runs, streams.STREAM_MB)} (limit 150), peak memory"
+            f" {max(run.peak_mib for run in runs):.0f} MiB (limit 64)"
         )
     return report
-
-
-def _timed(command: list[str], home: dict[str, str]) -> tuple[float, int]:
-    """Seconds and the peak memory, in KiB, of a whole process."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    began = time.perf_counter()
-    actions = [(os.POSIX_SPAWN_DUP2, null, 1)]
-    pid = os.posix_spawn(command[0], command, home, file_actions=actions)
-    _, status, used = os.wait4(pid, 0)
-    seconds = time.perf_counter() - began
-    os.close(null)
-    if status:
-        raise OSError(f"{command[0]} ended with {os.waitstatus_to_exitcode(status)}")
-    return seconds, used.ru_maxrss
 
 
 if __name__ == "__main__":
