@@ -9,6 +9,13 @@ class TestCodex(HostSuite):
     plugin = "codex"
 
     @pytest.fixture
+    def prepared_home(self, yarp_home, monkeypatch):
+        # A Codex that is asked for trust keeps logs of its own in this home.
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+        monkeypatch.delenv("CODEX_HOME", raising=False)
+        return yarp_home
+
+    @pytest.fixture
     def exchange(self):
         call = {
             "session_id": "01a229cd-332c-7083-b828-0adc2e93fa2a",

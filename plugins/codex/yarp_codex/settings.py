@@ -25,8 +25,10 @@ class Settings:
     def changed_by_codex(self) -> Iterator[None]:
         """Remember the file before and after Codex changes it for us."""
         hostfile.keep(self.path, host=_HOST)
-        yield
-        hostfile.kept(self.path, host=_HOST)
+        try:
+            yield
+        finally:
+            hostfile.kept(self.path, host=_HOST)
 
     @property
     def remembered(self) -> bool:

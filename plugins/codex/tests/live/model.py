@@ -3,7 +3,8 @@
 A script maps a word to turns. The word in the last user message that has one picks the
 script; how many calls were answered since picks the turn, so that nothing is kept between
 requests. A turn is a list of `(tool, arguments)`, or of `("js", source)` for a script in code
-mode; an empty turn says "done". `mcp__SERVER__TOOL` calls a tool of an MCP server.
+mode; an empty turn says "done". `mcp__SERVER__TOOL` calls a tool of an MCP server. Arguments that
+are a function get all answers so far, as one text.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Model:
         self._server.server_close()
 
     def answer(self, body: dict[str, Any]) -> list[dict[str, Any]]:
-        word, since = None, 0
+        word, since, answers = None, 0, ""
         for item in body["input"]:
             if item.get("type", "message") == "message" and item.get("role") == "user":
                 found = [one for one in self._scripts if one in text_of(item["content"])]
@@ -63,13 +64,19 @@ class Model:
                     word, since = found[0], 0
             elif item.get("type") in ANSWERS:
                 since += 1
+                answers += text_of(item["output"])
         turns = self._scripts[word] if word else []
         number = 0
         while number < len(turns) and since >= len(turns[number]) > 0:
             since -= len(turns[number])
             number += 1
         turn = turns[number] if number < len(turns) else []
-        items = [self._item(f"{word}_{number}_{index}", *call) for index, call in enumerate(turn)]
+        items = [
+            self._item(
+                f"{word}_{number}_{index}", tool, given(answers) if callable(given) else given
+            )
+            for index, (tool, given) in enumerate(turn)
+        ]
         if not items:
             content = [{"type": "output_text", "text": "done", "annotations": []}]
             items = [{"type": "message", "id": "msg_1", "role": "assistant", "content": content}]
