@@ -43,7 +43,10 @@ def yarp_host() -> Host:
                 "Refused calls, patches that do not fit and failed MCP calls have no hook after "
                 "them either; they end in the archive when the turn ends."
             ),
-            "In code mode the calls inside a script are told, not the script itself.",
+            (
+                "In code mode the calls inside a script are told, not the script itself; one that "
+                "Codex refuses there has no end and stays started."
+            ),
             "Hooks that the user has not trusted are skipped in silence.",
             "A session without a transcript (--ephemeral) does not say whether it is sandboxed.",
         ),
