@@ -18,7 +18,8 @@ import attrs
 
 from yarp import paths
 from yarp.errors import ConfigError, DataError, YarpError
-from yarp.reduce.rules.load import BUILTIN, FILES, compile_rules, load_pack
+from yarp.reduce.rules.load import FILES, compile_rules, load_pack
+from yarp.reduce.rules.match import BUILTIN
 from yarp.types import RulePack
 
 if TYPE_CHECKING:

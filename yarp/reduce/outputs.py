@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from yarp.reduce.commands import Filter, Unclear
 from yarp.reduce.plan import Line, Segment
-from yarp.reduce.rules.match import Selection
+from yarp.reduce.rules.match import BUILTIN, Selection
 
 # Their lines stand for themselves: two outputs of one are an output of it, and counts add up.
 _LINE_BY_LINE = (("find",), ("rg",), ("grep",), ("egrep",), ("fgrep",), ("git", "grep"))
@@ -17,7 +17,10 @@ _DIFF = b"diff --git "
 _PYTEST = b"=" * 29 + b" test session starts ="
 # What never prints such a line itself, and what always begins with it (or prints nothing).
 _BEFORE_DIFF = (("git", "status"), ("git", "log"), ("git", "branch"))
-_BEFORE_PYTEST = frozenset(("ruff", "mypy", "black", "isort", "flake8", "pyright", "pylint"))
+_BEFORE_PYTEST = frozenset(("pip", "pip3", "uv", "poetry"))
+# Read as what `make check` prints, where nobody tells the tools apart either.
+_TOOLS = frozenset(("build", "test"))
+_SEVERAL = "several"
 _QUIET = ("--quiet", "--silent", "--no-header", "--collect-only", "--co")
 
 
@@ -91,6 +94,8 @@ def _united(first: Segment, second: Segment) -> Selection | None:
     one, other = first.selection, second.selection
     if one is None or other is None or first.note or second.note or second.opening:
         return None
+    if {one.family, other.family} <= _TOOLS:
+        return None if _runs(one) or _runs(other) else _several(one, other)
     if (one.pack, one.rule) != (other.pack, other.rule):
         return None
     head = next((head for head in _LINE_BY_LINE if one.argv[: len(head)] == head), None)
@@ -103,6 +108,24 @@ def _united(first: Segment, second: Segment) -> Selection | None:
     places = (".",) * 3 if True in kinds else ()
     argv = (*head, *_options(one), *places)
     return Selection(one.pack, one.rule, one.family, one.options, argv)
+
+
+def _runs(selection: Selection) -> bool:
+    """Whether the user's own program speaks in the output: `cargo run`."""
+    return selection.argv[1:2] == ("run",) and selection.argv[0] in (
+        "cargo",
+        "go",
+        "dotnet",
+        "swift",
+    )
+
+
+def _several(one: Selection, other: Selection) -> Selection:
+    """Tools one after the other: all their outcomes, then what is wrong, whoever said it."""
+    options = dict(one.options)
+    for name, value in other.options.items():
+        options[name] = max(value, options.get(name, value))
+    return Selection(BUILTIN, _SEVERAL, "build", options, ("make",))
 
 
 def _opening(first: Segment, second: Segment) -> bytes:

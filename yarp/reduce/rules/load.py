@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from yarp.errors import ConfigError
+from yarp.reduce.rules.match import BUILTIN
 from yarp.reduce.rules.model import ACTIONS, Example, Launcher, Pack, Program, Rule
 
-BUILTIN = "yarp"
 _BUDGETS = {
     "success_bytes": (256, 1 << 22),
     "failure_bytes": (256, 1 << 22),

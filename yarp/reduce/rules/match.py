@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     # What `compile_rules` returns, and its parts.
     Compiled = dict[str, Any]
 
+BUILTIN = "yarp"
+"""The name of the pack that comes with YARP."""
 # `timeout 5 uv run python -m pytest` is three launchers deep.
 _LAUNCHERS = 5
 # Scripts that their tools put into a project under their own name.
