@@ -56,6 +56,8 @@ _FRAME = pattern_of(
     rb"\s+(?:at |File \"|from |in |\.\.\. [0-9]|[\^~]+\s*$|#[0-9]+ |[0-9]+: )"
     rb"|\s+\S.*:[0-9]+(?:\)| \+0x)"
 )
+# What compose puts before each line of a service.
+_SERVICE = pattern_of(rb"^[\w.-]+ +\| ")
 # What continues a stack trace; the last three end their own paragraph.
 _GOES_ON = pattern_of(
     rb"\s+\S|Caused by: |\.\.\. [0-9]+ more|During handling of|The above exception"
@@ -230,7 +232,7 @@ class Log(Shapes):
         size = len(lines)
         while at < size and len(kind.trace) < _TRACE_LINES:
             line = lines[at]
-            if _GOES_ON.match(line):
+            if _GOES_ON.match(_SERVICE.sub(b"", line, count=1)):
                 python = python or line.startswith(b"Traceback (")
             elif python and line.strip():
                 # The exception itself ends a Python trace, unless another one follows.

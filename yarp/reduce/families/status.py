@@ -292,6 +292,9 @@ class _Pip(Lines):
         return pieces
 
 
+_USAGE = pattern_of(rb"npm (?:error|ERR!) Usage:")
+
+
 class _Npm(Lines):
     """npm install: what changed, vulnerabilities and errors; deprecations by name."""
 
@@ -309,9 +312,14 @@ class _Npm(Lines):
         super().__init__(argv)
         self._deprecated: dict[bytes, None] = {}
         self._deprecations = 0
+        self._usage = False
 
     def line(self, stream: int, line: bytes) -> None:
         found = _DEPRECATED.match(line)
+        # Below the error stands what the command can do, down to where the log lies.
+        self._usage = self._usage or _USAGE.match(line) is not None
+        if self._usage and b" A complete log of this run " not in line:
+            return
         if found is None:
             super().line(stream, line)
             return

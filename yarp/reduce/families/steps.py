@@ -158,27 +158,112 @@ class _DockerBuild(Lines):
     )
 
 
+class _Compose(_DockerBuild):
+    """docker-compose: which containers it created, started or removed, by name."""
+
+    _done = pattern_of(
+        rb"(Creating|Recreating|Starting|Restarting|Stopping|Killing|Removing) (\S+)"
+        rb" +\.\.\. *(\S*)\s*$"
+    )
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._named: dict[tuple[int, bytes], list[bytes]] = {}
+
+    def line(self, stream: int, line: bytes) -> None:
+        found = self._done.match(line)
+        if found is None or found[3] not in (b"", b"done"):
+            super().line(stream, line)
+        elif found[3]:
+            names = self._named.setdefault((stream, found[1]), [])
+            if len(names) < _NAMES_KEPT:
+                names.append(found[2])
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces = super().pieces(failed=failed) or []
+        for (stream, verb), names in self._named.items():
+            least = b"at least " * self._partial
+            text = b"%b ... done (%b%d): %b" % (verb, least, len(names), b" ".join(names[:200]))
+            pieces.append(Piece(text, 2, stream, len(names), (verb.decode(),)))
+        return pieces
+
+
 class _Terraform(Lines):
     noise = pattern_of(
-        rb"\S+: (?:Refreshing state|Reading\.\.\.|Read complete|Still \w+ing)"
-        rb"|\s+[+~-]\s+\S+\s+= .*|\s+[}\])]+,?$|\s+# \([0-9]+ unchanged|\xe2\x95[\xb7\xb5]"
+        rb"\S+: (?:Refreshing state|Reading\.\.\.|Read complete|Still \w+ing|Creation complete)"
+        rb"|\s+[+~-]\s+\S+\s+= .*|\s+[}\])]+(?: -> null)?,?$|\s+\"[^\"]+\" += "
+        rb"|\s+[+~-] [{[]$|-/\+ destroy and then"
+        rb"|\s+# \([0-9]+ unchanged|\xe2\x95[\xb7\xb5]"
         rb"|- (?:Finding|Installing|Reusing|Using)|Terraform (?:used the sel|will perform)"
         rb"|plan\. Resource actions are|  (?:[+~-]|-/\+) (?:create|update|destroy)|Note: You didn't"
         rb"|guarantee to take exactly|\s+[+~-] resource \"|\S+: (?:Creat|Modify|Destroy)ing\.\.\."
-        rb"|\s+\} -> \(known|\s+[a-z_]+ += .*|(?:\xe2\x94\x80)+$"
+        rb"|\s+\} -> \(known|\s+[a-z_]+ += .*|\s+[+-] \"[^\"]*\",?$"
+        rb"|\s+[+-] \(known after apply\),?$|[\]}]$|(?:\xe2\x94\x80)+$"
     )
-    changed = pattern_of(rb"\s+~\s.* -> |\s+-/\+ |.*# forces replacement")
+    changed = pattern_of(rb"\s+~\s.* -> (?!\(known)|\s+-/\+ |.*# forces replacement")
+    output = pattern_of(rb"(?:  [+~-] )?\w+ += ")
+    resource = pattern_of(
+        rb"  # (\S+) (will be created|will be destroyed|will be read during apply)$"
+    )
     outcome = pattern_of(
         rb"^(?:Plan:|Apply complete|Destroy complete|No changes|Changes to Outputs)|Error:"
         rb"|successfully initialized"
     )
 
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._named: dict[bytes, list[bytes]] = {}
+        self._whole: dict[bytes, list[bytes]] = {}
+        self._outputs = False
+
     def line(self, stream: int, line: bytes) -> None:
+        if line.startswith((b"Changes to Outputs:", b"Outputs:")):
+            self._outputs = True
+        elif line[:1].isalpha() and self._outputs and b" = " not in line:
+            self._outputs = False
+        resource = self.resource.match(line)
+        if resource is not None:
+            names = self._named.setdefault(resource[2], [])
+            if not names:
+                # The names are put where the first of them stood.
+                self._streams[stream].add(b"\0" + resource[2], 1)
+            if len(names) < _NAMES_KEPT:
+                names.append(resource[1])
+        elif self._outputs and self.output.match(line):
+            self._streams[stream].add(line.rstrip(b" [{"), 40)
         # What is changed in place is what a plan is read for.
-        if self.changed.match(line) or line.startswith(b"  # "):
+        elif self.changed.match(line) or line.startswith(b"  # "):
             self._streams[stream].add(line.rstrip(), 20)
         else:
             super().line(stream, line)
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        out: list[Piece] = []
+        for piece in super().pieces(failed=failed) or []:
+            names = self._named.get(piece.text[1:], []) if piece.text[:1] == b"\0" else []
+            if not names:
+                out.append(piece)
+                continue
+            if len(names) < _FEW:
+                out += [Piece(b"  # %b %b" % (name, piece.text[1:]), 1) for name in names]
+                continue
+            least = b"at least " * self._partial
+            out.append(Piece(b"  # %b%d %b:" % (least, len(names), piece.text[1:]), 1, 0, 0))
+            for line in _of_types(names):
+                out.append(Piece(b"  " + line, 2, 0, line.count(b",") + 1, ("will be",)))
+        return out
+
+
+def _of_types(names: list[bytes]) -> list[bytes]:
+    """Resources with what many of them begin with said once: `aws_subnet.{a,b}`."""
+    groups: dict[bytes, list[bytes]] = {}
+    for name in names:
+        kind, _, own = name.rpartition(b".")
+        groups.setdefault(kind, []).append(own)
+    return [
+        b"%b.{%b}" % (kind, b",".join(owns)) if len(owns) > 1 else b"%b.%b" % (kind, owns[0])
+        for kind, owns in groups.items()
+    ]
 
 
 class _Ansible(Lines):
@@ -231,15 +316,95 @@ class _Meter(Lines):
     noise = pattern_of(rb"\s*% Total|\s+Dload +Upload")
 
 
+class _Prettier(Lines):
+    """prettier --write: the files it changed by name, those it left alone counted."""
+
+    written = pattern_of(rb"(.+?) \d+ms( \(unchanged\))?$")
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._written: list[bytes] = []
+        self._same = 0
+
+    def line(self, stream: int, line: bytes) -> None:
+        found = None if stream else self.written.match(line)
+        if found is None:
+            super().line(stream, line)
+        elif found[2]:
+            self._same += 1
+        elif len(self._written) < _NAMES_KEPT:
+            self._written.append(found[1])
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces = super().pieces(failed=failed) or []
+        if not self._written and not self._same:
+            return pieces
+        least = b"at least " * (self._partial or len(self._written) == _NAMES_KEPT)
+        text = b"%b%d files written, %d unchanged" % (least, len(self._written), self._same)
+        pieces.insert(0, Piece(text, 0, 0, self._same))
+        for line in factor(self._written):
+            term = (line.term.decode("utf-8", "replace"),)
+            pieces.append(Piece(b"  " + line.text, 3, 0, line.count, term))
+        return pieces
+
+
+class _S3(Lines):
+    """aws s3: what was transferred, or what lies there, by name."""
+
+    noise = pattern_of(rb"Completed [0-9.]+ ")
+    moved = pattern_of(
+        rb"(\(dryrun\) )?(upload|download|copy|move|delete): (\S.*?)(?: to (\S+))? *$"
+    )
+
+    held = pattern_of(rb"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +(\d+) | +PRE )(\S.*)$")
+
+    def __init__(self, argv: tuple[str, ...]) -> None:
+        super().__init__(argv)
+        self._moved: dict[bytes, list[bytes]] = {}
+        self._count: dict[bytes, int] = {}
+        self._bytes = 0
+
+    def line(self, stream: int, line: bytes) -> None:
+        held = self.held.match(line) if stream == 0 else None
+        found = self.moved.match(line)
+        if held is not None:
+            self._take(b"objects" if held[1] else b"prefixes", held[2])
+            self._bytes += int(held[1] or 0)
+        elif found is not None:
+            self._take((found[1] or b"") + found[2], found[4] or found[3])
+        else:
+            super().line(stream, line)
+
+    def _take(self, kind: bytes, name: bytes) -> None:
+        self._count[kind] = self._count.get(kind, 0) + 1
+        names = self._moved.setdefault(kind, [])
+        if len(names) < _NAMES_KEPT:
+            names.append(name)
+
+    def pieces(self, *, failed: bool) -> list[Piece] | None:
+        pieces = super().pieces(failed=failed) or []
+        for kind, names in self._moved.items():
+            least = b"at least " * self._partial
+            text = b"%b: %b%d" % (kind, least, self._count[kind])
+            text += b", %b%d bytes" % (least, self._bytes) if kind == b"objects" else b""
+            pieces.append(Piece(text, 0, 0, 0))
+            for line in factor(names):
+                term = (line.term.decode("utf-8", "replace"),)
+                pieces.append(Piece(b"  " + line.text, 3, 0, line.count, term))
+        return pieces
+
+
 _READERS: dict[str, type[Lines]] = {
     "git": _Git,
+    "prettier": _Prettier,
+    "aws": _S3,
     "wget": _Wget,
     "apt": _Apt,
     "apt-get": _Apt,
     "brew": _Brew,
     "docker": _DockerBuild,
     "podman": _DockerBuild,
-    "docker-compose": _DockerBuild,
+    "docker-compose": _Compose,
     "terraform": _Terraform,
     "tofu": _Terraform,
     "ansible-playbook": _Ansible,
@@ -250,4 +415,8 @@ _READERS: dict[str, type[Lines]] = {
 
 def reader_of(argv: tuple[str, ...]) -> type[Lines]:
     """Who reads this program's steps; of an unknown one every line is read."""
+    if argv[0] in ("npm", "pnpm", "yarn", "cargo"):
+        from yarp.reduce.families.packages import reader
+
+        return reader(argv)
     return _READERS.get(argv[0], Lines)

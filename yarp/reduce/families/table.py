@@ -71,7 +71,7 @@ _RULE = pattern_of(
 )
 _BARS = (b"|", b"\xe2\x94\x82", b"\xe2\x95\x91")
 _ROWS = pattern_of(rb"^\([0-9]+ rows?\)$|^[0-9]+ rows? in set|^Time: |units? listed|^Total:? ")
-_HEADING = pattern_of(rb"^[A-Z][A-Z0-9 %()/_.:#-]*$")
+_HEADING = pattern_of(rb"^[A-Z][A-Z0-9 %()/_.:#-]*(?:\([a-z]+\))?$")
 _BY_SPACE = frozenset(("ps", "df", "lsof", "free", "top", "systemctl"))
 _OUTLINES = frozenset(("describe", "status", "view", "show", "info", "inspect"))
 
@@ -207,13 +207,20 @@ class _Table:
             row = _BULLET.sub(b"", row, count=1)
         if self._program in _BY_SPACE or not self._columns:
             return row.split(None, max(0, len(self._columns) - 1)) if self._columns else row.split()
-        placed = row.isascii()
-        for _, at in self._columns:
-            # A cell that runs into the next column: positions say nothing about this row.
-            placed = placed and (not at or len(row[at - 1 : at + 1].strip()) < 2)
-        if not placed:
+        spans = self._spans
+        if row.isascii():
+            placed = True
+            for _, at in self._columns:
+                # A cell that runs into the next column: positions say nothing about this row.
+                placed = placed and (not at or len(row[at - 1 : at + 1].strip()) < 2)
+            if placed:
+                return [row[start:end].strip() for start, end in spans]
             return [cell for cell in _WIDE.split(row.strip()) if cell]
-        return [row[start:end].strip() for start, end in self._spans]
+        # Columns are aligned by characters.
+        text = row.decode("utf-8", "replace")
+        if any(at and len(text[at - 1 : at + 1].strip()) > 1 for _, at in self._columns):
+            return [cell for cell in _WIDE.split(row.strip()) if cell]
+        return [text[start:end].strip().encode() for start, end in spans]
 
     def pieces(self) -> list[Piece]:
         """The table in pieces."""
@@ -235,15 +242,21 @@ class _Table:
             note = self._column(names[at], column, worths)
             if note:
                 notes.append(note)
+        if b"TYPE" in names:
+            # An event that the cluster itself calls normal is no trouble.
+            at = names.index(b"TYPE")
+            for row, found in enumerate(cells):
+                worths[row] = 9 if found[at : at + 1] == [b"Normal"] else worths[row]
         pieces = self._header(b"; ".join(notes))
         odd = sorted((worth, at) for at, worth in enumerate(worths) if worth < 9)[:_ODD]
         chosen = {at for _, at in odd}
         for worth, at in odd:
             pieces.append(Piece(_row(rows[at]), worth, 0, 1, _terms(cells[at])))
         rest = [at for at in range(len(rows)) if at not in chosen]
-        for at in rest[:2]:
-            pieces.append(Piece(_row(rows[at]), 4, 0, 1, _terms(cells[at])))
-        pieces += self._named_rows(names, rest[2:], cells)
+        # Where the others are told by kind, the first two say what a row is like.
+        like = rest[: 2 * (self._program in _BY_SPACE)]
+        pieces += [Piece(_row(rows[at]), 4, 0, 1, _terms(cells[at])) for at in like]
+        pieces += self._named_rows(names, rest[len(like) :], cells)
         return pieces + self._footer()
 
     def _header(self, note: bytes) -> list[Piece]:

@@ -146,16 +146,17 @@ def compile_rules(packs: list[Pack]) -> dict[str, Any]:
 
 
 def _compiled(rule: Rule, guards: tuple[str, ...]) -> dict[str, Any]:
+    required = _alternatives(rule.required)
     return {
         "pack": rule.pack,
         "id": rule.id,
         "action": rule.action,
         "family": rule.family,
         "prefix": rule.prefix,
-        "required": rule.required,
+        "required": required,
         "guards": rule.guards + guards,
         "values": frozenset(rule.values),
-        "options_known": frozenset((*rule.flags, *rule.guards, *guards, *rule.required)),
+        "options_known": frozenset((*rule.flags, *rule.guards, *guards, *sum(required, ()))),
         "exact": frozenset((*rule.flags, *rule.values)),
         "passes_on": rule.passes_on,
         "options": dict(rule.options),
@@ -189,7 +190,11 @@ def _prefixes_meet(one: Rule, other: Rule) -> bool:
 
 def _kept_apart(one: Rule, other: Rule) -> bool:
     """Whether what one requires is what the other guards against."""
-    return bool(set(one.required) & set(other.guards) or set(other.required) & set(one.guards))
+    return any(
+        set(option) <= set(second.guards)
+        for first, second in ((one, other), (other, one))
+        for option in _alternatives(first.required)
+    )
 
 
 class _Table:
@@ -307,7 +312,7 @@ class _Files:
             raise ConfigError(f"{file}: cannot be read: {reason}") from error
 
 
-def _prefix(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _alternatives(words: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(word.split("|")) for word in words)
 
 
@@ -326,7 +331,7 @@ def _program(table: _Table) -> Program:
 def _launcher(table: _Table) -> Launcher:
     launcher = Launcher(
         table.take("program", str, required=True),
-        _prefix(table.words("prefix")),
+        _alternatives(table.words("prefix")),
         table.words("flags"),
         table.words("values"),
         table.take("operands", int, 0),
@@ -370,7 +375,7 @@ def _rule(table: _Table, pack: str, inputs: "_Files", file: str) -> Rule:
         programs,
         action,
         family,
-        _prefix(table.words("prefix")),
+        _alternatives(table.words("prefix")),
         table.words("required"),
         table.words("guards"),
         table.words("values"),

@@ -53,7 +53,8 @@ def select(argv: list[str], rules: Compiled) -> Selection | None:
     if len(fits) != 1 or fits[0][0]["action"] != "reduce":
         return None
     rule, _, command = fits[0]
-    if any(guard not in rule["required"] for _, guard, _ in matched if guard is not None):
+    required = [option for options in rule["required"] for option in options]
+    if any(guard not in required for _, guard, _ in matched if guard is not None):
         return None
     return Selection(rule["pack"], rule["id"], rule["family"], rule["options"], tuple(command))
 
@@ -77,7 +78,7 @@ def matching(argv: list[str], rules: Compiled) -> list[tuple[Compiled, str | Non
         if rest is None:
             continue
         words = _words(rest, rule)
-        if all(_hit(option, words, rule) for option in rule["required"]):
+        if all(any(_hit(one, words, rule) for one in options) for options in rule["required"]):
             guard = next((option for option in rule["guards"] if _hit(option, words, rule)), None)
             if rule["action"] == "pass":
                 guard = rule["id"]
@@ -212,8 +213,12 @@ def _words(arguments: list[str], rule: Compiled) -> list[tuple[str, str | None]]
 
 def _hit(option: str, words: list[tuple[str, str | None]], rule: Compiled) -> bool:
     """Whether the option was given; `--name=value` asks for a value, a word for an operand."""
-    if option[0] != "-":
-        return ("", option) in words
+    if option[0] != "-" or option == "-":
+        # The task that a path of projects leads to is one: `:app:run`.
+        return any(
+            not word and value is not None and option in (value, value.rpartition(":")[2])
+            for word, value in words
+        )
     name, equals, wanted = option.partition("=")
     exact = rule["exact"]
     for index, (word, value) in enumerate(words):

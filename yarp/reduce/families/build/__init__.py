@@ -13,6 +13,7 @@ from yarp.reduce.families.build.report import Report
 from yarp.reduce.families.build.telling import pieces
 from yarp.reduce.families.build.words import ERROR, LATE, UNSAID, WAKE
 from yarp.reduce.families.lines import LINES_TAKEN, Windows, automaton, split
+from yarp.reduce.families.patterns import pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ _WRAPPERS = frozenset({
 })  # fmt: skip
 
 
+# What ant puts before each line of a task.
+_TASK = pattern_of(rb"(?m)^ {1,12}\[[\w.-]+\] ")
+
+
 class Family(base.Family):
     """Summarises one build."""
 
@@ -43,6 +48,8 @@ class Family(base.Family):
 
     def feed(self, stream: int, block: bytes) -> None:
         """Take whole lines of one stream."""
+        if self.argv[0] == "ant":
+            block = _TASK.sub(b"", block)
         self.lanes[stream].feed(block)
         if self.tests is not None:
             self.tests.feed(stream, block)

@@ -20,7 +20,8 @@ class Diagnostic:
     """A message with its place; `title` is as printed, `body` what stood below it, bounded."""
 
     __slots__ = (
-        "_size", "body", "code", "message", "notes", "path", "place", "severity", "stream", "title",
+        "_size", "body", "code", "message", "notes", "origin", "path", "place", "severity",
+        "stream", "title",
     )  # fmt: skip
 
     def __init__(self, title: bytes, severity: int, message: bytes, code: bytes = b"") -> None:
@@ -33,11 +34,16 @@ class Diagnostic:
         self.body: list[bytes] = []
         self.notes = 0
         self.stream = 0
+        # Where one's own code asked for what is wrong in a library's header.
+        self.origin = b""
         self._size = 0
 
     def add(self, line: bytes) -> None:
         """Take a line that stands below; past a bound it is only counted."""
         self._size += len(line) + 1
+        if not self.origin and b": note: in instantiation of " in line and self.foreign():
+            where = line.partition(b": note: ")[0]
+            self.origin = where if not _FOREIGN.match(where) else b""
         if len(self.body) < _BODY_LINES and self._size < _BODY_BYTES:
             self.body.append(line)
         else:
@@ -46,6 +52,10 @@ class Diagnostic:
     def at(self, path: bytes, place: bytes) -> None:
         """Say where it is, for tools that print the place below the message."""
         self.path, self.place = path, place
+
+    def foreign(self) -> bool:
+        """Whether the place is in a header of the system."""
+        return _FOREIGN.match(self.path) is not None
 
     def mark(self) -> bytes:
         """The place as it follows the path: `:3:7`, or `(3,7)` where the tool writes so."""
@@ -67,6 +77,7 @@ QUOTED = pattern_of(
     + rb"|\d+"
 )
 
+_FOREIGN = pattern_of(rb"/(?:usr|opt|Library|Applications)/|.*/include/c\+\+/")
 _PLACE = pattern_of(
     rb"\s{0,8}(?:\[(?:ERROR|WARNING|WARN|error|warn)\]\s+|vet: |ERROR: |WARNING: |[ew]: (?:file://)?"
     rb"|\S*\bld(?:\.\w+)?(?: |\xc2\xa0)?: )?"

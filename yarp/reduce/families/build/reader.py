@@ -44,7 +44,7 @@ _IN_FUNCTION = pattern_of(
 )
 _CONTEXT = pattern_of(
     rb"In file included from |                 from |\S+\.\w+: .{2,60}:$|\S+\.\w+: At top level:"
-    rb"|required from |# [\w./\[\]-]+$"
+    rb"|\S+: In (?:instantiation|substitution) of .*:$|required from |# [\w./\[\]-]+$"
 )
 _TITLE_ABOVE = pattern_of(
     rb"(?:[A-Z]{1,6}\d{2,5}|invalid-syntax)(?: \[\*\])? \S|\S+: File would be "
@@ -53,6 +53,11 @@ _HEADER = pattern_of(rb"(?!\s)[^\s:]+\.\w{1,10}$")
 # A message whose text stands on the following lines, up to a blank one.
 _TEXT_BELOW = (b"ERROR in ", b"WARNING in ", b"error during build:", b"[!] ", b"* What went wrong:",
     b"Module not found", b"Failed to compile", b"FAILED: ")  # fmt: skip
+_WHERE = pattern_of(rb"(?:\./\S+ )?\d+:\d+(?:-(?:\d+:)?\d+)?$")
+_LOADER = pattern_of(
+    rb"\[tsl\] (?P<word>ERROR|WARNING) in (?P<where>(?P<path>\S+)\((?P<place>\d+,\d+)\))$"
+)
+_CODED = pattern_of(rb"\s*(?P<code>TS\d+): ")
 _OPEN_LINES = 60
 
 
@@ -68,6 +73,7 @@ class Reader(Parser):
         self._taken = 0
         self._header = b""
         self._function = b""
+        self._origin = b""
         self._before = b""
         self._below = b""
 
@@ -163,6 +169,11 @@ class Reader(Parser):
             found.at(alone["path"], alone["place"])
         if found is None:
             return False
+        if found.message == b"required from here":
+            self._origin = found.title.partition(b": ")[0]
+        elif found.severity != NOTE:
+            found.origin = self._origin if found.foreign() else b""
+            self._origin = b""
         opened = self.open
         if opened is not None and not found.path and not opened.message:
             self._add(opened, line)
@@ -215,6 +226,18 @@ class Reader(Parser):
         opened = self.open
         if opened is None:
             return
+        if not opened.message and opened.title.startswith((b"ERROR in ", b"WARNING in ")):
+            if _WHERE.match(line):
+                return
+            loader = _LOADER.match(line)
+            if loader is not None:
+                # The loader says it again, with the place.
+                opened.at(loader["path"], loader["place"].replace(b",", b":"))
+                opened.title = b"%b in %b" % (loader["word"], loader["where"])
+                return
+            coded = _CODED.match(line)
+            if coded is not None:
+                opened.code = coded["code"]
         if not opened.message or opened.title.startswith((b"error during", b"* What", b"FAILED: ")):
             if opened.message and opened.title.count(b"\n"):
                 opened.add(line)

@@ -65,6 +65,7 @@ def _outcomes(report: Report) -> list[Piece]:
     for at, (stream, line) in enumerate(report.outcomes):
         near = at < 4 or many - at <= 8
         text = line[:_LINE_BYTES] if len(line) > _LINE_BYTES else line
+        text = _ADVISED.sub(b"", text)
         out.append(Piece(text.rstrip(), 0 if near else 4, stream, terms=_word(line)))
     return out
 
@@ -99,6 +100,7 @@ def _kinds(warnings: list[Diagnostic], least: bytes) -> list[Piece]:
 
 
 _ALARM = pattern_of(rb"(?i)error|fail\w*|warn\w*")
+_ADVISED = pattern_of(rb"(?<= warnings) \(run `cargo [^)]*\)$")
 _SAID = pattern_of(rb"\b(\d{1,9}) (?:previous )?(?:errors?|problems?|issues?)\b")
 
 
@@ -134,7 +136,9 @@ def _errors(errors: list[Diagnostic], room: int, least: bytes) -> list[Piece]:
         kinds[kind] += 1
         # Of one kind the first few stand before a kind that comes late.
         worth = 1 if kinds[kind] <= 3 else 2
-        out.append(Piece(_cut(found.title), worth, found.stream, terms=_terms(found)))
+        title = _cut(found.title)
+        title += b"\n  required from " + found.origin if found.origin else b""
+        out.append(Piece(title, worth, found.stream, terms=_terms(found)))
         if frames < _FRAMES and found.message not in messages:
             messages.add(found.message)
             body = _frame(found)
@@ -205,6 +209,8 @@ def _places(group: list[Diagnostic], *, named: bool = True) -> list[tuple[bytes,
     """Rows of `path:place :place, path:place`, with the names that differ between messages."""
     names = _varying([one.message for one in group]) if named else [b""] * len(group)
     same = named and len({one.place for one in group}) == 1 and not any(names)
+    if same and len({one.path for one in group}) == 1:
+        return []
     shared = _shared([path for path in dict.fromkeys(one.path for one in group) if path])
     row, count = b"also", 0
     row += b" at " + group[0].place if same and group[0].place else b""
@@ -311,8 +317,22 @@ def _listed(report: Report) -> list[Piece]:
 
 def _products(report: Report) -> list[Piece]:
     """What was built: the first and the last of a long list."""
+    routes: dict[bytes, list[bytes]] = {}
+    streams: dict[bytes, int] = {}
+    for stream, line in report.products:
+        route = _ROUTE.match(line)
+        if route is not None:
+            routes.setdefault(route[1], []).append(route[2])
+            streams[route[1]] = stream
+    if sum(map(len, routes.values())) > _FEW:
+        report.products = [item for item in report.products if not _ROUTE.match(item[1])]
+    else:
+        routes = {}
     many = len(report.products)
     return [
+        Piece(b"%b (%d): %b" % (mark, len(names), b" ".join(names)), 2, streams[mark], len(names))
+        for mark, names in routes.items()
+    ] + [
         Piece(line, 3 if at < 3 or many - at <= 3 else 5 if at < 12 else 8, stream)
         for at, (stream, line) in enumerate(report.products)
     ]
@@ -349,6 +369,8 @@ def _notes(report: Report, *, told: bool, failed: bool) -> list[Piece]:
 
 
 _NEVER = 10
+# A route of a web application, by how it is rendered.
+_ROUTE = pattern_of("(?:┌|├|└) (○|●|ƒ|λ|◐) (/\\S*)".encode())
 
 
 def _cut(text: bytes) -> bytes:

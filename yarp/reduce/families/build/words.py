@@ -42,6 +42,8 @@ _OUTCOMES = (
     r"|Error occurred when checking code style"
     r"|Your code has been rated|\[\*\] \d+ |No fixes available|ParseError: "
     r"|The command (?:was )?(?:failed|exited)|Command failed|command failed"
+    # coverage
+    r"|All files +\|"
     # linkers, make, ninja, cmake
     r"|collect2: |(?:\S*clang\S*|\S*ld): error: linker |cc1\w*: "
     r"|\S*make(?:\.exe)?(?:\[\d+\])?: (?:\*\*\*|Nothing|[`'‘]|No targets|.*is up to date)"
@@ -52,11 +54,13 @@ _OUTCOMES = (
     r"|Failed to compile|Compiled (?:successfully|with)|Build (?:succeeded|FAILED|failed|complete)"
     r"|Build (?:did|optimization) |> Build error|\(!\) "
     # maven, gradle, dotnet, bazel, swift
-    r"|\[(?:INFO|ERROR)\] (?:\d+ errors?|\d+ warnings?|BUILD |Tests run:|Total time"
+    r"|\[(?:INFO|ERROR|WARNING)\] (?:\d+ errors?|\d+ warnings?|BUILD |Tests run:(?!.*Time elapsed)"
+    r"|Total time"
     r"|Reactor Summary)"
     r"|\[ERROR\] Failed to execute goal|BUILD (?:SUCCESSFUL|FAILED)"
     r"|\[(?:INFO|ERROR)\] .* (?:SUCCESS|FAILURE|SKIPPED) \["
-    r"|FAILURE: |\d+ actionable tasks?:|> Task \S+ FAILED|Execution failed for"
+    r"|FAILURE: |\d+ actionable tasks?:|\d+ tests? completed\b"
+    r"|> Task \S+ FAILED|Execution failed for"
     r"|    \d+ (?:Error|Warning)\(s\)|Time Elapsed|Determining projects|  \d+ of \d+ projects"
     r"|INFO: Build completed|ERROR: Build (?:failed|did)|Executed \d+ out of"
     r"|Target //\S+ (?:failed|up)"
@@ -84,7 +88,8 @@ _NOISES = (
     r"|Unpacking|Consolidate|Built target|Creating|Caching|Restoring|Processing|Migrating)\b"
     r"(?!.*\b(?:failed|[Ee]rror:))"
     r"|\[ *\d+(?:/\d+|%)\] |-- |\s*\[[=>. -]*\] |\S*make\[?\d*\]?: (?:Entering|Leaving) "
-    r"|\[INFO\]|\[DEBUG\]|> Task |> Configure |INFO: |DEBUG: "
+    r"|\[INFO\](?! (?:Building (?:jar|war)|Installing): )|\[DEBUG\]|> Task "
+    r"|> Configure |INFO: |DEBUG: "
     r"|  (?:CC|CXX|LD|AR|GEN|CCLD|CXXLD|HOSTCC|AS|INSTALL|OBJCOPY|UPD|MKDIR|HOSTLD|LDS|DTC) +\S"
     r"|(?:\S*/)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ar|ranlib|ld|rm|mkdir|cp|mv|install|touch|ln"
     r"|rustc|strip|as|libtool|g?cc-\d+|g\+\+-\d+) +[-\w./]"
@@ -95,7 +100,9 @@ _NOISES = (
     r"|  - (?:Installing|Downloading) |.*\[built\] \[code generated\]"
     r"|(?:runtime|cacheable|orphan) modules "
     r"|> \S+@\S+ \S+$|> [a-z]|\$ \S|//\S+ +(?:\(cached\) )?PASSED\b|yarn run v|nox > "
-    r"|hint: |Compilation error\."
+    r"|PASS \S|\s+[✓√○] \S"
+    r"|hint: |Compilation error\.|\s*[\w./\[\]-]+ *(?:\| +[\d.]+ *){3,}\||-+(?:\|-+){3,}"
+    r"|Errors  Files$| {4,}\d+  \S+:\d+$"
 )
 NOISE = pattern_of(rb"(?:" + _NOISES.encode() + rb")")
 
@@ -114,7 +121,9 @@ LISTED = pattern_of(
 )
 # What was produced: a file and its size.
 PRODUCED = pattern_of(
-    r"(?:asset |\s+)?(?:(?:┌|├|└) (?:○|●|ƒ|λ) )?(\S+) +([\d.]+) ?(b|bytes|[kKM]i?[bB])\b".encode()
+    r"\[INFO\] (?:Building (?:jar|war)|Installing)(?=: )"
+    r"|(?:asset |\s+)?(?:(?:┌|├|└) (?:○|●|ƒ|λ) )?(\S+) +([\d.]+) ?([bB]|bytes|[kKMG]i?[bB])"
+    r"\b".encode()
 )
 
 # One alternation over a window: what may matter of a long output.

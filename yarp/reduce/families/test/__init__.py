@@ -47,6 +47,8 @@ SIGNS = (
     ("jest", _RULE + b" Failed "),
     ("jest", _RULE + b" Unhandled "),
     ("jest", b" \xe2\x97\x8f Test suite failed to run"),
+    ("playwright", b" tests using "),
+    ("playwright", b"\nRunning 1 test using "),
 )
 _SAMPLE_BYTES = 512 * 1024
 
@@ -150,7 +152,7 @@ def _named(argv: tuple[str, ...]) -> str:
     for word in words:
         if word in ("pytest", "py.test"):
             return "pytest"
-        if word in ("unittest", "jest", "vitest"):
+        if word in ("unittest", "jest", "vitest", "playwright"):
             return word
     return ""
 
@@ -187,6 +189,10 @@ def _parser(name: str, report: Report, stream: int) -> Runner:
         from yarp.reduce.families.test.jest import Jest
 
         return Jest(report, stream)
+    if name == "playwright":
+        from yarp.reduce.families.test.playwright import Playwright
+
+        return Playwright(report, stream)
     from yarp.reduce.families.test.other import Other
 
     return Other(report, stream)

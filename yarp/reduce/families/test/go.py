@@ -28,6 +28,7 @@ _NOISE = Wake(
     inside=(b"--- FAIL: ",),
 )  # fmt: skip
 _LOGS_KEPT = 64
+_SKIPS_TOLD = 5
 _TESTS_SEEN = 8_192
 _RECALLED_BYTES = 16 * 1024
 _FETCHING = (b"go: downloading ", b"go: finding ", b"go: extracting ", b"go: found ", b"go: added ")
@@ -161,7 +162,11 @@ class Go(Runner):
             self._open(failure)
         else:
             self._close()
-            self.skips += start.startswith(b"--- SKIP")
+            if start.startswith(b"--- SKIP"):
+                self.skips += 1
+                if self.skips <= _SKIPS_TOLD:
+                    said = [text.strip() for text in (logs.text() if logs else ()) if text.strip()]
+                    self.report.note(FRAME, self.stream, b" ".join([start, *said[-1:]]), "SKIP")
 
     def _switch(self, line: bytes) -> None:
         self._close()

@@ -42,7 +42,7 @@ _NOISE = Wake(
     b"fatal",
     inside=(b"not ok ", b" passing", b" failing", b" passed", b" failed", b" examples, "),
 )  # fmt: skip
-_WEAK = (b"FAIL", b"ERROR ", b"ERROR:", b"Error: ", b"error: ", b"Failed ", b"Error\t")
+_WEAK = (b"FAIL", b"ERROR ", b"ERROR:", b"Error: ", b"Error [", b"error: ", b"Failed ", b"Error\t")
 _WORDS = (
     b"passed",
     b"failed",
@@ -56,6 +56,9 @@ _WORDS = (
     b"errors",
     b"skipped",
 )
+
+
+_BY_TESTS = b"failureType: 'subtestsFailed'"
 
 
 class Other(Runner):
@@ -81,6 +84,11 @@ class Other(Runner):
             self.report.outcome(self.stream, line)
             self.report.failed = self.report.failed or _nonzero_failures(start)
             return
+        if line.startswith(b"# ") and not line.startswith(b"# Subtest"):
+            # What a file printed; the failure that it leads to comes below.
+            if looks_wrong(line) and not line.startswith(b"#     at "):
+                self.report.note(CAUSE, self.stream, line)
+            return
         title = _title(start)
         inside = self.open is not None and indent > self.indent
         if not title and not inside and start.startswith(_WEAK):
@@ -103,6 +111,13 @@ class Other(Runner):
             ):
                 self.open = None
                 self.plain.add(line)
+            elif start.startswith(_BY_TESTS):
+                # Its tests have been told.
+                self.report.failures = [
+                    item for item in self.report.failures if item[1] is not self.open
+                ]
+                # What else is said of it goes with it.
+                self.open = Failure(b"", b"")
             else:
                 self.open.add(line)
         elif start and not start.startswith(
