@@ -45,17 +45,18 @@ def main(argv: list[str]) -> int:
     """Serve the event; returns only for --help and wrong words."""
     began = time.monotonic()
     words = argv[2:]
-    before = words[:1] == ["--before"]
     if words in (["-h"], ["--help"]):
         sys.stdout.write(_HELP)
         return 0
-    if len(words) != 1 + before or words[-1].startswith("-"):
+    before = "--before" in words
+    names = [word for word in words if word != "--before"]
+    if len(names) != 1 or names[0].startswith("-"):
         sys.stderr.write("yarp: yarp hook takes the name of one host; see: yarp hook --help\n")
         return 64
     # Prints of plugins are no answer.
     answers = os.dup(1)
     os.dup2(2, 1)
-    hook = _Hook(words[-1], paths.program(argv[0]), answers, began, before=before)
+    hook = _Hook(names[0], paths.program(argv[0]), answers, began, before=before)
     try:
         status = hook.serve()
     except BaseException as error:  # noqa: BLE001 - nothing of ours may end the agent's call

@@ -100,7 +100,7 @@ class Acme:
         self.archive = home / "data" / "yarp" / "tool-calls.sqlite3"
 
     def words(self, *options):
-        return [PROGRAM, "hook", *options, "acme"]
+        return [PROGRAM, "hook", "acme", *options]
 
     def start(self, event, *options, **more):
         data = event if isinstance(event, bytes) else json.dumps(event).encode()

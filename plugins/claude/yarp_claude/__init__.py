@@ -1,12 +1,13 @@
 """YARP for Claude Code: what can be captured, and what the host withholds."""
 
-from yarp.plugin import Cut, Health, Host, hookimpl
+from yarp.plugin import Cut, Host, hookimpl
 
 
 @hookimpl
 def yarp_host() -> Host:
     """Claude Code: its shell tool, how its hooks get in, and what it keeps to itself."""
     from yarp_claude.events import decode, refused, replace, reply
+    from yarp_claude.install import health, install, probe, uninstall
 
     return Host(  # noqa: S604 - it names the shell, and runs nothing
         "claude",
@@ -20,7 +21,10 @@ def yarp_host() -> Host:
         reply=reply,
         replace=replace,
         refused=refused,
+        install=install,
+        uninstall=uninstall,
         health=health,
+        probe=probe,
         cut=Cut(30_000, "characters", keeps="ends"),
         withholds=(
             (
@@ -33,15 +37,4 @@ def yarp_host() -> Host:
             ),
             "Separate stdout and stderr streams come only by wrapping.",
         ),
-    )
-
-
-def health(directory: str | None) -> Health:  # noqa: ARG001 - nothing is set up a project
-    """Whether Claude Code is on this machine; it cannot be hooked in yet."""
-    from shutil import which
-
-    return Health(
-        installed=which("claude") is not None,
-        hooked_in=False,
-        notes=("Live capture for Claude Code is not available in this version of yarp-claude.",),
     )
