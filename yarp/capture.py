@@ -95,6 +95,7 @@ class Capture:
         unpermissioned: bool | None = None,
         detached: bool = False,
         writable: tuple[str, ...] | None = None,
+        own_words: frozenset[str] | None = frozenset(),
     ) -> Plan:
         """Decide about a call; commits nothing. An error here blocks the call.
 
@@ -127,6 +128,8 @@ class Capture:
         wrapped: str | None = None
         policy = self.settings.hosts.get(session.agent, {}).get("wrap", host["wrap"])
         allowed = policy == "always" or (policy == "unpermissioned" and unpermissioned is True)
+        if own_words is None or not own_words.isdisjoint(plans.words_of(command)):
+            allowed = False  # elsewhere it would mean something else
         if host["shell"] is not None and allowed and not detached and self._reached(writable):
             wrapped = rewrite(
                 command,

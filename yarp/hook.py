@@ -204,6 +204,7 @@ class _Hook:
                 unpermissioned=call.unpermissioned,
                 detached=call.detached,
                 writable=call.writable,
+                own_words=call.own_words,
             )
             if archive is not None:
                 now = _now_ms()

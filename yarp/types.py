@@ -49,6 +49,8 @@ class CallStarted(Value):
     `unpermissioned`: the host runs it without asking anybody; None: the host does not say.
     `detached`: the host does not wait for its output, so it must come as it is printed.
     `writable`: the only directories that the host's sandbox lets it write to; None: any.
+    `own_words`: the functions and aliases that the host's shell has, and that a command run
+    elsewhere would not find; None: not known. A command that uses one is never wrapped.
     Source: seed 000, "Records"; spec "Hosts", Rules for all.
     """
 
@@ -59,6 +61,7 @@ class CallStarted(Value):
         "detached",
         "input",
         "model",
+        "own_words",
         "provider",
         "source_call_id",
         "source_session_id",
@@ -87,6 +90,7 @@ class CallStarted(Value):
         unpermissioned: bool | None = None,
         detached: bool = False,
         writable: Iterable[str] | None = None,
+        own_words: Iterable[str] | None = (),
     ) -> None:
         self.source_session_id = source_session_id
         self.source_call_id = source_call_id
@@ -102,6 +106,7 @@ class CallStarted(Value):
         self.unpermissioned = unpermissioned
         self.detached = detached
         self.writable = None if writable is None else tuple(writable)
+        self.own_words = None if own_words is None else frozenset(own_words)
 
 
 class CallEnded(Value):

@@ -44,7 +44,7 @@ def start(event):
     return CallStarted(
         event["chat"], event["id"], event["tool"], event["args"],
         unpermissioned=event.get("free"), detached=event.get("apart", False),
-        writable=event.get("writable"),
+        writable=event.get("writable"), own_words=event.get("own", ()),
         working_directory=event.get("place"),
     )
 

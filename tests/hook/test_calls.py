@@ -159,6 +159,18 @@ def test_a_text_too_long_for_one_argument_is_not_wrapped(acme):
     assert acme.send(acme.begin(command=long, free=True)).reply is None
 
 
+@pytest.mark.parametrize(
+    ("own", "wrapped"),
+    [([], True), (["py"], True), (["pytest"], False), (["tail", "x"], False), (None, False)],
+)
+def test_a_command_that_the_hosts_shell_gives_a_meaning_of_its_own_is_not_wrapped(
+    acme, own, wrapped
+):
+    event = acme.begin(command="true && pytest -q 2>&1 | tail -5", free=True, own=own)
+    assert (acme.send(event).reply is not None) is wrapped
+    assert acme.call()["requires_streams"] == wrapped
+
+
 def test_a_wrapped_call_ends_with_its_streams(acme, monkeypatch):
     (acme.home / "bin").mkdir()
     program = acme.home / "bin" / "pytest"

@@ -196,7 +196,9 @@ def test_an_answer_that_nobody_reads_is_said(acme):
     assert b"the answer cannot be written" in said
 
 
-@pytest.mark.parametrize("words", [[], ["--before"], ["a", "b"], ["--what", "acme"], ["acme", "--what"]])
+@pytest.mark.parametrize(
+    "words", [[], ["--before"], ["a", "b"], ["--what", "acme"], ["acme", "--what"]]
+)
 def test_wrong_words_are_said(acme, words):
     program = acme.words()[0]
     done = subprocess.run([program, "hook", *words], capture_output=True, check=False)

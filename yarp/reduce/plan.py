@@ -163,12 +163,17 @@ def plain_argv(text: str) -> list[str] | None:
     return argv
 
 
+def words_of(text: str) -> list[str]:
+    """The words of a text, wherever they stand in it: every program that it names is one."""
+    return text.translate(_SEPARATORS).split()
+
+
 def _worth_reading(text: str, rules: Compiled) -> bool:
     """Whether a program stands in the text whose output can be shortened, or is an answer."""
     if len(text) > _MAX_CHARACTERS:
         return False
     programs, versioned = rules["programs"], rules["versioned"]
-    words = text.translate(_SEPARATORS).split()
+    words = words_of(text)
     for word in words:
         name = word
         if name not in programs and name[-1:].isdigit():

@@ -1,4 +1,8 @@
-"""YARP for Claude Code: what can be captured, and what the host withholds."""
+"""YARP for Claude Code: its hooks start `yarp hook claude`; this declares the host."""
+
+from __future__ import annotations
+
+import os
 
 from yarp.plugin import Cut, Host, hookimpl
 
@@ -9,14 +13,16 @@ def yarp_host() -> Host:
     from yarp_claude.events import decode, refused, replace, reply
     from yarp_claude.install import health, install, probe, uninstall
 
-    return Host(  # noqa: S604 - it names the shell, and runs nothing
+    return Host(
         "claude",
         title="Claude Code",
         shell_tools={"Bash": "command"},
-        shell="/bin/bash",
+        shell=_shell(),
         # A `cd` lasts into the next call.
         keeps_shell_state=True,
         wrap="unpermissioned",
+        # Its rules count even where nobody is asked.
+        judges_words=True,
         decode=decode,
         reply=reply,
         replace=replace,
@@ -28,13 +34,34 @@ def yarp_host() -> Host:
         cut=Cut(30_000, "characters", keeps="ends"),
         withholds=(
             (
-                "A failed call's output reaches hooks already cut; the whole of it, and a shorter"
-                " answer in its place, come only by wrapping the command."
+                "A failed command's output reaches hooks already cut (30,000 characters, then "
+                "10,000); the whole of it, and a shorter answer, come only by wrapping."
+            ),
+            "A failed call's result is never replaced by a hook.",
+            (
+                "Standard output and standard error are one; yarp run alone keeps them apart, and "
+                "hooks see no exit status."
             ),
             (
-                "A call that Claude Code refuses before it runs (unknown tool, malformed "
-                "arguments) fires no hook but the batch's closing one."
+                "Calls that never reach their tool (unknown tool, malformed arguments, refused) "
+                "have no hook of their own; they end in the archive when their batch ends."
             ),
-            "Separate stdout and stderr streams come only by wrapping.",
+            "What a command prints after it went to the background is in no hook.",
+            "Results of tools other than the shell and MCP stay whole: editing relies on them.",
+            "A hook that times out or is missing lets the call go on; yarp doctor finds that.",
+            "What other hooks put in place of a result after YARP is not seen.",
+            "Hooks do not tell which model made a call.",
         ),
     )
+
+
+def _shell() -> str:
+    """The user's own shell where Claude Code takes it: bash or zsh."""
+    import pwd
+
+    try:
+        shell = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        shell = ""
+    known = os.path.basename(shell) in ("bash", "zsh") and os.access(shell, os.X_OK)
+    return shell if known else "/bin/bash"

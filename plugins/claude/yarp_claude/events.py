@@ -6,6 +6,7 @@ Source: the events of Claude Code 2.1, as recorded; spec "Hosts".
 from __future__ import annotations
 
 import os
+import time
 
 from yarp.plugin import CallEnded, CallStarted
 
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
     from yarp.plugin import Decision
 
 SHELL_TOOL = "Bash"
+MANAGED = "/etc/claude-code/managed-settings.json"
 # Where Claude Code keeps an output that is too long to show; the model then reads a preview.
 _PERSISTED = ("persistedOutputPath", "persistedOutputSize")
-# A record of the transcript may hold an image; further back than this nobody looks.
-_TAIL_BYTES = (1 << 18, 1 << 22, 1 << 26)
+# The records of one turn, where a call of it is looked for.
+_TAIL_BYTES = 1 << 22
+_TRANSCRIPT_SECONDS = 1.2
+# What Claude Code defines in the shell of every command, whatever the user's start files do.
+_OWN_WORDS = ("find", "grep", "pkill", "rg")
+_PAUSE_SECONDS = 0.02
 
 
 def decode(event: dict[str, Any]) -> CallStarted | CallEnded | tuple[CallEnded, ...] | None:
@@ -34,6 +40,9 @@ def decode(event: dict[str, Any]) -> CallStarted | CallEnded | tuple[CallEnded, 
     if start is None:
         return None
     if name == "PreToolUse":
+        if start.tool_name == SHELL_TOOL:
+            start.own_words = own_words(event)
+            start.writable = writable(event)
         return start
     if name == "PostToolUse" and "tool_response" in event:
         return _succeeded(event, start)
@@ -77,14 +86,96 @@ def replace(event: dict[str, Any], content: str) -> object:
 
 
 def refused(event: dict[str, Any], ended: CallEnded) -> bool:
-    """Whether a call of a batch was refused before it ran, as the session's transcript has it."""
+    """Whether a call of a batch was refused before it ran, as the session's transcript has it.
+
+    Claude Code writes that a moment later than it asks its hooks.
+    """
     call_id = ended.source_call_id.removeprefix(f"{event.get('agent_id')}/")
-    record = _record(_transcript(event), call_id)
-    if record is None:
-        return False
+    deadline = time.monotonic() + _TRANSCRIPT_SECONDS
+    while (record := _record(_transcript(event), call_id)) is None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE_SECONDS)
     decision = record.get("permissionDecision")
     rejected = isinstance(decision, dict) and decision.get("decision") == "reject"
     return rejected or "toolDenialKind" in record
+
+
+def own_words(event: dict[str, Any]) -> frozenset[str] | None:
+    """The functions and aliases that the session's commands have; None: not known yet.
+
+    Claude Code writes them down before the first command runs, from the user's start files.
+    """
+    folder = os.path.join(_configuration(event), "shell-snapshots")
+    try:
+        paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+        with open(max(paths, key=os.path.getmtime), encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except (OSError, ValueError):
+        return None
+    found = set(_OWN_WORDS)
+    for line in text.split("\n"):
+        if line.startswith("alias -- "):
+            found.add(line[9:].partition("=")[0].strip("'"))
+        elif line.startswith("eval $'"):
+            found.add(line[7:].partition(" ()")[0])
+        elif line.startswith('eval "'):
+            return None  # written in a way that is not read here
+    return frozenset(found)
+
+
+def writable(event: dict[str, Any]) -> tuple[str, ...] | None:
+    """The directories that the sandbox lets a command write to; None: it runs in none."""
+    tool_input = event.get("tool_input")
+    if isinstance(tool_input, dict) and tool_input.get("dangerouslyDisableSandbox") is True:
+        return None
+    enabled, found = False, [_text(event.get("cwd")) or "/"]
+    for path in settings_files(_configuration(event), found[0]):
+        try:
+            with open(path, "rb") as file:
+                text = file.read()
+        except (OSError, ValueError):
+            continue
+        if b'"sandbox"' in text:
+            sandbox = _parsed(text).get("sandbox")
+            if isinstance(sandbox, dict):
+                enabled = sandbox.get("enabled", enabled) is True
+                files = sandbox.get("filesystem")
+                roots = files.get("allowWrite") if isinstance(files, dict) else None
+                found += [root for root in roots or () if isinstance(root, str)]
+    return tuple(map(_root, found)) if enabled else None
+
+
+def settings_files(configuration: str, project: str) -> list[str]:
+    """Every settings file that counts in a project, the last word last."""
+    return [
+        os.path.join(configuration, "settings.json"),
+        os.path.join(project, ".claude", "settings.json"),
+        os.path.join(project, ".claude", "settings.local.json"),
+        MANAGED,
+    ]
+
+
+def _configuration(event: dict[str, Any]) -> str:
+    """Claude Code's own directory."""
+    transcript = _text(event.get("transcript_path"))
+    if transcript is not None and "/projects/" in transcript:
+        return transcript.rpartition("/projects/")[0]
+    return os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude")
+
+
+def _root(path: str) -> str:
+    return os.path.expanduser(path[1:] if path.startswith("//") else path)
+
+
+def _parsed(text: bytes) -> dict[str, Any]:
+    import json
+
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _start(event: dict[str, Any], session: str, call: dict[str, Any]) -> CallStarted | None:
@@ -172,20 +263,20 @@ def _record(path: str | None, call_id: str) -> dict[str, Any] | None:
         return None
     import json
 
-    needle = b'"tool_use_id":' + json.dumps(call_id).encode()
+    quoted = json.dumps(call_id).encode()
     try:
         with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            for tail in _TAIL_BYTES:
-                file.seek(max(0, size - tail))
-                for line in reversed(file.read().split(b"\n")):
-                    if needle in line:
-                        found = json.loads(line)
-                        return found if isinstance(found, dict) else None
-                if tail >= size:
-                    break
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+            lines = file.read().split(b"\n")
     except (OSError, ValueError):
         return None
+    for line in reversed(lines):
+        found = _parsed(line) if quoted in line else {}
+        message = found.get("message")
+        blocks = message.get("content") if isinstance(message, dict) else None
+        for block in blocks if isinstance(blocks, list) else ():
+            if isinstance(block, dict) and block.get("tool_use_id") == call_id:
+                return found
     return None
 
 

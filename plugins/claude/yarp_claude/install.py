@@ -1,4 +1,8 @@
-"""Puts the hooks into Claude Code's settings, takes them out, and tells how they stand."""
+"""Puts the hooks into Claude Code's settings, takes them out, and tells how they stand.
+
+With the user's consent (`hosts.claude.sandbox`) the archive's folder becomes one that Claude
+Code's sandbox lets commands write to.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import shutil
 from typing import Any
 
 from yarp.plugin import Health, Probe, YarpError, hostfile
+from yarp_claude.events import MANAGED, settings_files, writable
 
 _HOST = "claude"
 # Seconds. Before a call, the archive is waited for; after one, for two seconds at most. The rest
@@ -20,8 +25,12 @@ _EVENTS = {
     "PostToolBatch": 30,
 }
 _BEFORE = "PreToolUse"
+_SANDBOX = (
+    "Claude Code's sandbox keeps commands from the archive's folder: they are kept, and failed "
+    "ones are not shortened. To open that folder to them: "
+    "yarp config set hosts.claude.sandbox true; yarp install claude"
+)
 _PACKAGE = "@anthropic-ai/claude-code"
-_MANAGED = "/etc/claude-code/managed-settings.json"
 
 
 def install(scope: str, dry_run: bool, directory: str | None) -> list[str]:
@@ -34,11 +43,17 @@ def install(scope: str, dry_run: bool, directory: str | None) -> list[str]:
     path = _settings_file(scope, directory)
     lines = hostfile.install(path, _entries(), host=_HOST, dry_run=dry_run)
     if lines:
+        kept = "From now on every call is kept, with the secrets in it, in a private archive here"
         lines += [
-            "From now on every call is kept, with the secrets in it, in a private archive here; "
-            "see: yarp archive stats",
+            f"{kept}; see: yarp archive stats",
             "Running sessions take the hooks up when they are started again.",
         ]
+    if _wants_root():
+        # A root that is not there would not count.
+        if not dry_run:
+            os.makedirs(hostfile.archive_directory(), mode=0o700, exist_ok=True)
+    elif lines and _beyond_sandbox(directory):
+        lines.append(_SANDBOX)
     return lines + _problems(directory)
 
 
@@ -68,7 +83,11 @@ def health(directory: str | None) -> Health:
         installed=program is not None,
         hooked_in=hooked_in and not problems,
         version=None if program is None else _version(program),
-        notes=[*notes, *problems],
+        notes=[
+            *notes,
+            *problems,
+            *([_SANDBOX] if hooked_in and _beyond_sandbox(directory) else []),
+        ],
     )
 
 
@@ -89,7 +108,7 @@ def _event(directory: str | None) -> dict[str, Any]:
     return {
         "session_id": "yarp-doctor",
         "hook_event_name": _BEFORE,
-        "cwd": os.path.abspath(directory or os.getcwd()),
+        "cwd": _directory(directory),
         "permission_mode": "default",
         "tool_name": "Bash",
         "tool_input": {"command": "true"},
@@ -105,13 +124,13 @@ def _home() -> str:
     return os.path.abspath(os.path.expanduser(configured))
 
 
-def _project(directory: str | None) -> str:
-    return os.path.join(os.path.abspath(directory or os.getcwd()), ".claude")
+def _directory(directory: str | None) -> str:
+    return os.path.abspath(directory or os.getcwd())
 
 
 def _settings_file(scope: str, directory: str | None) -> str:
     if scope == "project":
-        return os.path.join(_project(directory), "settings.local.json")
+        return os.path.join(_directory(directory), ".claude", "settings.local.json")
     return os.path.join(_home(), "settings.json")
 
 
@@ -121,7 +140,14 @@ def _entries() -> list[hostfile.Entry]:
         command = hostfile.command(_HOST, before=event == _BEFORE)
         hook = {"type": "command", "command": command, "timeout": seconds}
         entries.append(hostfile.Entry(("hooks", event, "[]"), {"hooks": [hook]}))
+    if _wants_root():
+        path = ("sandbox", "filesystem", "allowWrite", "[]")
+        entries.append(hostfile.Entry(path, hostfile.archive_directory()))
     return entries
+
+
+def _wants_root() -> bool:
+    return hostfile.chosen(_HOST).get("sandbox") is True
 
 
 # -- what keeps the hooks from running ----------------------------------------------------------
@@ -130,34 +156,22 @@ def _entries() -> list[hostfile.Entry]:
 def _problems(directory: str | None) -> list[str]:
     """What in any settings keeps the hooks from running, a sentence each."""
     problems = []
-    for path in _all_settings(directory):
+    for path in settings_files(_home(), _directory(directory)):
         settings = _read(path)
         if settings.get("disableAllHooks") is True:
             problems.append(f"{path} switches all hooks off: remove disableAllHooks from it.")
-        if path == _MANAGED and settings.get("allowManagedHooksOnly") is True:
+        if path == MANAGED and settings.get("allowManagedHooksOnly") is True:
             problems.append(f"{path} allows no hooks but its own: ask whoever manages it.")
     return problems
 
 
-def sandboxed(directory: str | None) -> str | None:
-    """The settings that switch Claude Code's sandbox on, if any do."""
-    found = None
-    for path in _all_settings(directory):
-        sandbox = _read(path).get("sandbox")
-        if isinstance(sandbox, dict) and isinstance(sandbox.get("enabled"), bool):
-            found = path if sandbox["enabled"] else None
-    return found
-
-
-def _all_settings(directory: str | None) -> list[str]:
-    """Every settings file that counts here, the last word last."""
-    project = _project(directory)
-    names = ("settings.json", "settings.local.json")
-    return [
-        os.path.join(_home(), "settings.json"),
-        *(os.path.join(project, name) for name in names),
-        _MANAGED,
-    ]
+def _beyond_sandbox(directory: str | None) -> bool:
+    """Whether commands run in a sandbox that keeps them from the archive's folder."""
+    roots = writable({"cwd": _directory(directory)})
+    folder = os.path.realpath(hostfile.archive_directory())
+    return roots is not None and not any(
+        f"{folder}/".startswith(os.path.realpath(root).rstrip("/") + "/") for root in roots
+    )
 
 
 def _read(path: str) -> dict[str, Any]:

@@ -140,6 +140,4 @@ def block(index: int, shell: dict[str, Any], delta: dict[str, Any]) -> list[dict
 def text_of(content: Any) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(
-        part.get("text", "") for part in content or [] if part.get("type") == "text"
-    )
+    return "\n".join(part.get("text", "") for part in content or [] if part.get("type") == "text")

@@ -40,6 +40,8 @@ SUITE = "python3 -m unittest -v"
 INPUTS = {"input/before", "input/after"}
 RESULTS = {"result/before", "result/after"}
 STREAMS = {"stdout/before", "stdout/after", "stderr/before", "stderr/after"}
+# What the user's shell brings is known once the first command ran.
+WARM = ("Bash", {"command": "echo warm"})
 BYPASS = "--dangerously-skip-permissions"
 
 pytestmark = pytest.mark.slow
@@ -127,7 +129,11 @@ class Place:
 
     def yarp(self, *words, status=0):
         done = subprocess.run(
-            [*YARP, *words], capture_output=True, env=self.environment, cwd=self.project, check=False
+            [*YARP, *words],
+            capture_output=True,
+            env=self.environment,
+            cwd=self.project,
+            check=False,
         )
         assert done.returncode == status, done.stderr.decode() + done.stdout.decode()
         return done.stdout
@@ -159,7 +165,7 @@ def test_every_kind_of_call_is_kept_and_the_model_gets_the_short_answer(place):
     seq = "seq 1 90000"
     notes = str(place.project / "notes.txt")
     turns = [
-        [("Read", {"file_path": notes})],
+        [("Read", {"file_path": notes}), WARM],
         [("Bash", {"command": SUITE})],
         [("Bash", {"command": "echo out; echo oops >&2; exit 3"})],
         [("Bash", {"command": seq})],
@@ -195,7 +201,7 @@ def test_every_kind_of_call_is_kept_and_the_model_gets_the_short_answer(place):
 
     # Short and unmodified: equal before and after.
     for turn, index, failed in (
-        (0, 0, 0), (2, 0, 1), (5, 0, 0), (5, 1, 0), (5, 2, 0), (11, 0, 0), (12, 0, 0)
+        (0, 0, 0), (0, 1, 0), (2, 0, 1), (5, 0, 0), (5, 1, 0), (5, 2, 0), (11, 0, 0), (12, 0, 0)
     ):  # fmt: skip
         found = call(turn, index)
         assert set(found["snapshots"]) == INPUTS | RESULTS
@@ -294,15 +300,81 @@ def test_a_call_that_nobody_allows_is_closed_as_one_that_never_ran(place):
 
 def test_wrapping_always_leaves_the_question_to_the_agent(place):
     place.set("hosts.claude.wrap", "always")
-    turns = [[("Bash", {"command": SUITE})], [("Bash", {"command": f"{SUITE} -k forbidden"})]]
+    commands = [SUITE, f"{SUITE} -k forbidden"]
+    turns = [[WARM], *([("Bash", {"command": command})] for command in commands)]
     judge = ("--permission-prompt-tool", "mcp__rows__judge")
     place.run({"ALWAYS": turns}, "ALWAYS please", *judge)
     asked = [json.loads(line)["input"]["command"] for line in place.asked.read_text().splitlines()]
-    assert len(asked) == 2
+    assert [command.splitlines()[-1] for command in asked] == commands
     assert all(" run --archive-agent claude " in command for command in asked)
     calls = place.calls()
-    assert set(calls["call_ALWAYS_0_0"]["snapshots"]) == INPUTS | RESULTS | STREAMS
-    assert (calls["call_ALWAYS_1_0"]["executed"], calls["call_ALWAYS_1_0"]["status"]) == (0, "finished")
+    assert set(calls["call_ALWAYS_1_0"]["snapshots"]) == INPUTS | RESULTS | STREAMS
+    denied = calls["call_ALWAYS_2_0"]
+    assert (denied["executed"], denied["status"]) == (0, "finished")
+
+
+def test_a_rule_that_denies_a_command_counts_where_nobody_is_asked(place):
+    settings = place.home / ".claude" / "settings.json"
+    rules = {"permissions": {"deny": [f"Bash({SUITE}:*)"]}}
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | rules))
+    turns = [
+        [WARM],
+        [("Bash", {"command": SUITE})],
+        [("Bash", {"command": f"true && {SUITE} -k x"})],
+    ]
+    model = place.run({"DENY": turns}, "DENY please", BYPASS)
+    calls = place.calls()
+    for turn in (1, 2):
+        assert "has been denied" in model.results()[f"call_DENY_{turn}_0"]
+        call = calls[f"call_DENY_{turn}_0"]
+        assert (call["requires_streams"], call["executed"], call["status"]) == (1, 0, "finished")
+
+
+def test_the_users_functions_and_aliases_are_found_as_without_yarp(place):
+    (place.home / ".bashrc").write_text(
+        "alias python3='echo an alias of python3'\ngit() { echo a function git \"$@\"; }\n"
+    )
+    commands = [
+        "echo warm",
+        SUITE,
+        "git status",
+        "rg first .",
+        "grep -rn first .",
+        "find . -name n*",
+    ]
+    turns = [[("Bash", {"command": command})] for command in commands]
+    ours = place.run({"WORDS": turns}, "WORDS please", BYPASS).results()
+    assert ours["call_WORDS_1_0"] == "an alias of python3 -m unittest -v"
+    assert not any(call["requires_streams"] for call in place.calls().values())
+    place.yarp("uninstall", "claude")
+    assert ours == place.run({"WORDS": turns}, "WORDS please", BYPASS).results()
+
+
+def test_in_the_sandbox_commands_are_wrapped_once_the_archives_folder_is_open(place):
+    if shutil.which("bwrap") is None or shutil.which("socat") is None:
+        pytest.skip("Claude Code's sandbox needs bwrap and socat")
+    settings = place.home / ".claude" / "settings.json"
+    settings.write_text(
+        json.dumps(json.loads(settings.read_text()) | {"sandbox": {"enabled": True}})
+    )
+    turns = [
+        [WARM],
+        [("Bash", {"command": f"touch {place.home}/outside"})],
+        [("Bash", {"command": SUITE})],
+    ]
+    place.run({"CLOSED": turns}, "CLOSED please", BYPASS)
+    calls = place.calls()
+    if not calls["call_CLOSED_1_0"]["is_error"]:
+        pytest.skip("the sandbox cannot be switched on here")
+    assert calls["call_CLOSED_2_0"]["requires_streams"] == 0
+    place.set("hosts.claude.sandbox", "true")
+    place.yarp("install", "claude")
+    model = place.run({"OPEN": turns}, "OPEN please", BYPASS)
+    wrapped = place.calls()["call_OPEN_2_0"]
+    assert set(wrapped["snapshots"]) == INPUTS | RESULTS | STREAMS
+    assert wrapped["archive_ref"] in model.results()["call_OPEN_2_0"]
+    assert not (place.home / "outside").exists()
+    place.yarp("archive", "verify")
 
 
 def test_an_archive_that_cannot_be_used_blocks_every_call(place):
@@ -319,9 +391,12 @@ def test_a_broken_configuration_is_said_once_and_tools_run(place):
     configuration.mkdir(parents=True)
     (configuration / "config.toml").write_text("[archive]\nenabled = 'perhaps'\n")
     turns = [[("Bash", {"command": "echo one"})], [("Bash", {"command": "echo two"})]]
-    options = ("--output-format", "stream-json", "--verbose", "--include-hook-events")
-    model = place.run({"BROKEN": turns}, "BROKEN", BYPASS, *options)
+    model = place.run({"BROKEN": turns}, "BROKEN", BYPASS)
     assert list(model.results().values()) == ["one", "two"]
+    (store,) = (place.home / ".claude" / "projects").rglob("*.jsonl")
+    told = [line for line in store.read_text().splitlines() if "hook_system_message" in line]
+    assert len(told) == 1
+    assert "config.toml" in told[0]
     assert not place.archive.exists()
 
 
