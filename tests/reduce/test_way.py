@@ -405,3 +405,51 @@ def test_the_way_back_from_many_megabytes_is_exact(archive, name, command, statu
     summary = reduced(select(command.split(), RULES), sides, status, ref)
     assert summary.changed, summary.reason
     named_lines_are_exact(archive, ref, summary, sides)
+
+
+NAMES_OF = st.dictionaries(
+    st.text("abcdefgh", min_size=3, max_size=12),
+    st.lists(st.text("abcXY_.", min_size=4, max_size=60), min_size=3, max_size=60, unique=True),
+    min_size=4,
+    max_size=12,
+)
+
+
+def listed(program, tree):
+    """What the program prints for these directories and names."""
+    if program == "find":
+        return "".join(f"src/{d}\n" + "".join(f"src/{d}/{n}\n" for n in tree[d]) for d in tree)
+    if program == "ls":
+        tops = "src:\n" + "".join(f"{d}\n" for d in tree)
+        return tops + "".join(f"\nsrc/{d}:\n" + "".join(f"{n}\n" for n in tree[d]) for d in tree)
+    parts = "".join(f"├── {d}\n" + "".join(f"│   ├── {n}\n" for n in tree[d]) for d in tree)
+    return "src\n" + parts + f"\n{len(tree)} directories, {sum(map(len, tree.values()))} files\n"
+
+
+@pytest.mark.parametrize("program", ["find", "ls", "tree"])
+@bounded(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+@given(tree=NAMES_OF)
+def test_names_shown_and_names_said_to_be_more_are_all_that_there_are(program, tree):
+    tree = {d: [n for n in tree[d] if n.strip(".")] for d in tree}
+    out = listed(program, tree).encode()
+    selection = select([program, "-R"] if program == "ls" else [program], RULES)
+    summary = reduced(selection, (out, b""), 0, "yr_" + "0" * 32)
+    if not summary.changed:
+        return
+    shown = dict.fromkeys(tree, 0)
+    more = dict.fromkeys(tree, 0)
+    for line in summary.stdout.decode().splitlines()[1:]:
+        found = re.fullmatch(r"src/([a-h]+)/(?:: )?([^{}()]+?)(?: \(\+(\d+) more\))?", line)
+        if found and not found[2].strip().isdigit():
+            shown[found[1]] += len(found[2].split())
+            assert not more[found[1]]
+            more[found[1]] = int(found[3] or 0)
+    for d in tree:
+        assert shown[d] + more[d] == len(tree[d]) or not shown[d]
+    total = sum(map(len, tree.values()))
+    assert summary.stdout.startswith(b"%d names" % total)

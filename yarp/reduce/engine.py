@@ -275,8 +275,8 @@ class _Layout:
             text, lines = piece.text, piece.lines
             if len(text) + (_MORE_BYTES if len(piece.holds) == 1 else 0) >= room:
                 dropped.append(piece)
-                # Something is always shown, were it a part of one line.
-                if room < _PIECE_ROOM or (piece.worth > _KEEP_WORTH and kept):
+                # Something is always shown, were it a part of one line; names are counted whole.
+                if room < _PIECE_ROOM or ((piece.worth > _KEEP_WORTH or piece.holds) and kept):
                     continue
                 text = shortened(text, room - 1)
                 lines = max(0, lines - (piece.text.count(b"\n") - text.count(b"\n") + 1))
