@@ -161,10 +161,12 @@ def test_what_cannot_be_told_apart_stays_exact(yarp, many, text):
 
 RULES = compile_rules([builtin_pack()])
 TOOL = "#!/bin/sh\necho P out\necho P err >&2\nexit $CODE\n"
+LINTER = TOOL.replace("P ", "M ")
 NOISE = "#!/bin/sh\necho N out\necho N err >&2\nexit 0\n"
 PARTS = [
     "pytest", "noise", "cd /", "true", "false", "echo hi", "mkdir -p sub", "A=1 pytest", "x=$(noise)",
     "timeout 9 pytest", "bash -c pytest", "bash -c 'noise; pytest'", "(pytest)", "{ pytest; }",
+    "mypy x", "mypy x", "bash -euc 'mypy x; pytest'", "pushd /", "noise | wc -l", "command -v sh",
 ]  # fmt: skip
 AROUND = [
     "", " 2>&1", " > /dev/null", " 2>/dev/null", " > f", " >&2", " | cat", " 2>&1 | tail -50",
@@ -174,12 +176,12 @@ JOINS = [" && ", "; ", " || ", "\n", " | "]
 
 
 def test_what_a_plan_claims_of_one_tool_holds_in_a_real_shell(tmp_path):
-    for name, text in (("pytest", TOOL), ("noise", NOISE)):
+    for name, text in (("pytest", TOOL), ("mypy", LINTER), ("noise", NOISE)):
         (tmp_path / name).write_text(text)
         os.chmod(tmp_path / name, 0o755)
     rng = random.Random(17)
     checked = certain = 0
-    while checked < 150:
+    while checked < 200:
         text = "".join(
             rng.choice(PARTS) + rng.choice(AROUND) + (rng.choice(JOINS) if more else "")
             for more in reversed(range(rng.randint(1, 3)))
@@ -194,16 +196,24 @@ def test_what_a_plan_claims_of_one_tool_holds_in_a_real_shell(tmp_path):
         done = subprocess.run(
             ["bash", "-c", text], cwd=tmp_path, env=env, capture_output=True, check=False
         )
+        tools = {"pytest": "P", "mypy": "M", "several": "PM"}[found.selection.rule]
+        outs = {f"{tool} {what}".encode() for tool in tools for what in ("out", "err")}
         told = {b"hi"} if found.shape else set()
         numbers = [line for line in done.stdout.splitlines() if line.isdigit()]
-        assert set(done.stdout.splitlines()) <= {b"P out", b"P err", *told, *numbers}, text
+        places = {line for line in done.stdout.splitlines() if line[:1] in (b"/", b"~")}
+        assert set(done.stdout.splitlines()) <= {*outs, *told, *numbers, *places}, text
+        assert not places or found.shape.segments[0].before or found.shape.segments[0].after, text
         after = found.shape.segments[0].after if found.shape else []
-        if after and after[0].status and b"P out" in done.stdout:
-            assert numbers == [code.encode()], text
+        spoke = any(line in done.stdout for line in outs)
+        if after and after[0].status and spoke:
+            assert numbers[-1:] == [code.encode()], text
         whole = found.shape is not None and found.shape.whole_stderr
-        allowed = {b"P err", b"P out", b"hi"} | ({b"N err", b"N out"} if whole else set())
-        assert set(done.stderr.splitlines()) <= allowed, text
-        if found.confidence == "complete" and b"P out" in done.stdout and not done.returncode:
+        allowed = {*outs, b"hi"} | ({b"N err", b"N out"} if whole else set())
+        if whole and len(found.shape.segments) == 1:
+            allowed |= {b"P err", b"P out", b"M err", b"M out"}
+        told = {line for line in done.stderr.splitlines() if whole and line[:1] in b"/~1234567890"}
+        assert set(done.stderr.splitlines()) <= allowed | told, text
+        if found.confidence == "complete" and spoke and not done.returncode:
             certain += 1
             assert code == "0", text
     assert certain > 5

@@ -255,7 +255,8 @@ class _Reader:
         """A stage whose standard output nobody sees."""
         if not isinstance(stage, Command):
             raise Unclear
-        self._command(stage, {**sinks, 1: GONE}, optional=True)
+        out = GONE if sinks[1] == PIPE else sinks[1]
+        self._command(stage, {**sinks, 1: out}, optional=True)
 
     # -- one command ----------------------------------------------------------------------------
 
