@@ -228,12 +228,15 @@ TABLE = [
     ("pytest; rm -rf x", "pytest; final"),
     # Several outputs.
     ("ls -la a; ls -la b", "exact"),
+    ("apt-get update && sudo apt-get install -y x", "apt-install"),
+    ("pip install -q a && pip install b", "pip-install"),
+    ("pip install a && npm install", "exact"),
     # Tools one after the other, as `make check` would run them.
     ("cd x && npm run lint && npm run build", "several"),
     ("ruff check . && mypy . && pytest -q", "several"),
     ("ruff check .; pytest -x", "several; final"),
     ("cargo fmt --check && cargo clippy && cargo test", "several"),
-    ("cmake -B build && make -j8; ctest", "exact"),
+    ("cmake -B build && make -j8; ./run", "exact"),
     ("pytest a; pytest b 2>&1", "several; final"),
     ("npm run build && cargo run", "exact"),
     ("npm run build && ls -la", "exact"),

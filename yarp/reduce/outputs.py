@@ -21,6 +21,8 @@ _BEFORE_PYTEST = frozenset(("pip", "pip3", "uv", "poetry"))
 # Read as what `make check` prints, where nobody tells the tools apart either.
 _TOOLS = frozenset(("build", "test"))
 _SEVERAL = "several"
+# Each says what it did in lines of its own; two runs of one are told as one that did both.
+_INSTALLERS = frozenset(("apt", "apt-get", "pip", "pip3", "npm"))
 _QUIET = ("--quiet", "--silent", "--no-header", "--collect-only", "--co")
 
 
@@ -96,6 +98,8 @@ def _united(first: Segment, second: Segment) -> Selection | None:
         return None
     if {one.family, other.family} <= _TOOLS:
         return None if _runs(one) or _runs(other) else _several(one, other)
+    if one.argv[0] == other.argv[0] in _INSTALLERS and one.family == other.family == "status":
+        return other if "install" in other.argv else one
     if (one.pack, one.rule) != (other.pack, other.rule):
         return None
     head = next((head for head in _LINE_BY_LINE if one.argv[: len(head)] == head), None)
