@@ -5,6 +5,7 @@ Each goes through a whole `yarp run` with the archive on: a stand-in of the comm
 the recording. The hosts' cuts are those that the installed plugins declare.
 """
 
+import itertools
 import json
 import os
 import shlex
@@ -105,18 +106,24 @@ def run(case, home):
     tools = os.path.join(home, "bin")
     os.makedirs(tools, exist_ok=True)
     words = shlex.split(case.command)
-    stand_in = os.path.join(tools, os.path.basename(words[0]))
+    shell = not OPERATORS.isdisjoint(case.command.replace("'", "").replace('"', ""))
+    # Behind a pipe every filter prints the recording too: what is shown is the last one's.
+    programs = {os.path.basename(words[0])}
+    tokens = list(shlex.shlex(case.command, posix=True, punctuation_chars=True))
+    if shell and not {"&&", "||", ";", "&"} & set(tokens):
+        programs |= {after for bar, after in itertools.pairwise(tokens) if bar == "|"}
     paths = []
     for number, data in enumerate(case.streams):
         paths.append(os.path.join(home, f"stream{number}"))
         with open(paths[-1], "wb") as file:
             file.write(data)
-    with open(stand_in, "w", encoding="utf-8") as file:
-        file.write(
-            f"#!/bin/sh\n/bin/cat {paths[0]}\n/bin/cat {paths[1]} >&2\nexit {case.exit_code}\n"
-        )
-    os.chmod(stand_in, 0o700)
-    shell = not OPERATORS.isdisjoint(case.command.replace("'", "").replace('"', ""))
+    stand_ins = [os.path.join(tools, program) for program in programs]
+    for stand_in in stand_ins:
+        with open(stand_in, "w", encoding="utf-8") as file:
+            file.write(
+                f"#!/bin/sh\n/bin/cat {paths[0]}\n/bin/cat {paths[1]} >&2\nexit {case.exit_code}\n"
+            )
+        os.chmod(stand_in, 0o700)
     how = ["--shell", case.command] if shell else ["--", *words]
     environment = {
         "HOME": home,
@@ -133,7 +140,8 @@ def run(case, home):
             check=False,
         )
     finally:
-        os.unlink(stand_in)
+        for stand_in in stand_ins:
+            os.unlink(stand_in)
 
 
 def left(data, cut, encoding):

@@ -73,6 +73,10 @@ TABLE = [
     ("$HOME/.venv/bin/pytest", "pytest"),
     ("~/x/bin/pytest -q", "pytest"),
     ("~/*/bin/pytest", "exact"),
+    # A pattern as an option's value is no other option, whatever it expands to.
+    ("grep -rn x --include=*.py src", "grep"),
+    ("grep -rn x --include=*.{ts,tsx} src", "grep"),
+    ("grep -rn x --in* src", "exact"),
     ("command ls -la", "ls"),
     ("exec pytest", "pytest"),
     ("/usr/bin/git diff", "git-diff"),

@@ -43,6 +43,8 @@ _WITHOUT_END = frozenset(("test", "build", "log", "list", "search", "diff", "sta
 _WITHOUT_START = frozenset(("test", "build", "log", "list", "search"))
 # Programs whose lines each stand for themselves, in any order.
 _LINES = frozenset(("find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "git"))
+# A pattern as the value of an option; what a brace alone expands to could be a guarded value.
+_OPTION = re.compile(r"--[a-z-]+=[^{]*(?:$|\*)")
 _CONTEXT = re.compile(r"-[a-zA-Z]*[ABC]\d*|--(?:after-|before-)?context.*")
 _GREP_FLAGS = re.compile(r"-[EFGPivwxa]+|--(?:color|colour)=?\w*|--line-buffered")
 
@@ -61,7 +63,9 @@ def argument(word: Word) -> str | None:
         if kind == "text":
             seen += text
         elif kind == "glob":
-            if seen[:1] == "-" or (not seen and text[:1] in "-{"):
+            # `--include=*.py`: whatever it expands to begins with the option's name.
+            option = _OPTION.match(seen + text)
+            if not option and (seen[:1] == "-" or (not seen and text[:1] in "-{")):
                 return None
             seen += text
         elif text in _PATHS and (not seen or seen[:1] != "-"):

@@ -138,6 +138,20 @@ def test_rules_that_an_option_keeps_apart_do_not_conflict(tmp_path):
     assert select(["acme", "list", "--short", "--json"], rules) is None
 
 
+def test_of_alternatives_that_a_rule_requires_one_is_enough(tmp_path):
+    other = RULE.replace("acme-list", "acme-short").replace(
+        'guards = ["--json", ', 'required = ["--short|--brief"]\nguards = ["--json", '
+    )
+    guarded = RULE.replace('"--json", "-f"', '"--json", "--short", "--brief", "-f"')
+    rules = compile_rules([pack(tmp_path, guarded + other)])
+    assert rules["problems"] == ()
+    assert select(["acme", "list"], rules).rule == "acme-list"
+    assert select(["acme", "list", "--brief"], rules).rule == "acme-short"
+    assert select(["acme", "list", "--short"], rules).rule == "acme-short"
+    half = guarded.replace('"--brief", ', "")
+    assert compile_rules([pack(tmp_path, half + other, "half")])["problems"] != ()
+
+
 def test_a_pass_rule_guards_what_others_reduce(tmp_path):
     guard = (
         '[[rules]]\nid = "no-status"\nprograms = ["git"]\nprefix = ["status"]\naction = "pass"\n'

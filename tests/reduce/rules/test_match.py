@@ -66,7 +66,7 @@ def test_a_command_selects_its_rule(rules, command, rule, argv):
     "command",
     [
         "git diff --outp=x",
-        "git diff --stat",
+        "git diff --raw",
         "git status -sz",
         "git log --pretty=oneline",
         "rg --json foo",

@@ -62,6 +62,7 @@ class Family(base.Family):
         self.hunk: Hunk | None = None
         self.message = 0
         self.errors: list[bytes] = []
+        self.closing: list[bytes] = []
         self.lanes = (Windows(self._read), Windows(self._complain))
         self._event: re.Pattern[bytes] | None = None
         self.events = 0
@@ -75,9 +76,18 @@ class Family(base.Family):
 
     def finish(self, status: Status) -> list[Piece] | None:
         """Totals, files, hunks; None where this was no diff."""
-        self._read(self.lanes[0].rest())
+        rest = self.lanes[0].rest()
+        self._read(rest)
+        last = rest.rstrip().rpartition(b"\n")[2]
+        if self.hunk is not None and self.hunk.complete() and last[:1].isalpha():
+            self.closing.append(last)  # what a formatter says below its diff
         self._tally(self.held)
-        self._complain(self.lanes[1].rest())
+        said = self.lanes[1].rest()
+        self._complain(said)
+        if len(self.errors) > 3:
+            last = said.rstrip().rpartition(b"\n")[2]
+            self.errors = [line for line in self.errors if line != last]
+            self.closing.append(last)
         if not self.files:
             return None
         # diff(1) and `git diff --exit-code` end with 1 when there are differences.
@@ -261,6 +271,7 @@ class Family(base.Family):
         if self.commits > 1:
             total += b", %d commits" % self.commits
         pieces = [Piece(line, 0 if at < 3 else 5, 1) for at, line in enumerate(self.errors)]
+        pieces += [Piece(line, 0, 1 if self.errors else 0) for line in self.closing]
         pieces.append(Piece(total, 0, lines=0))
         heads = [head_of(part) if isinstance(part, File) else part for part in self.parts]
         left = budget_bytes - len(total) - sum(len(head) + 1 for head in heads)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _KEPT_BYTES = 1 << 20
 _SHAPES = 4096
 _SHOWN = 200
+_SPREAD = 16
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _ZEROS = pattern_of(rb"0+")
 _NUMBER = pattern_of(rb"\d+")
@@ -95,7 +96,7 @@ class Complaints:
         for line in block.split(b"\n"):
             if not line.strip():
                 continue
-            kind = line.rpartition(b": ")[2]
+            kind = _NUMBER.sub(b"#", line.rpartition(b": ")[2])
             if kind not in self._kinds and len(self._kinds) >= 64:
                 kind = b"other messages"
             kept = self._kinds.setdefault(kind, {})
@@ -108,7 +109,7 @@ class Complaints:
         """Pieces on stderr: the first of each kind must stay."""
         pieces = []
         for kind, kept in self._kinds.items():
-            term = (kind.decode("utf-8", "replace"),)
+            term = (max(kind.split(b"#"), key=len).strip().decode("utf-8", "replace"),)
             for at, (line, times) in enumerate(kept.items()):
                 text = b"%b (%d times)" % (line, times) if times > 1 else line
                 pieces.append(Piece(text, 1 if at else 0, 1, times, term))
@@ -163,14 +164,21 @@ class _Names:
             pieces.append(Piece(b"largest (bytes): " + top, 5, 0, 0))
         spread = _spread(places)
         if spread:
-            pieces.append(Piece(b"by directory: " + spread, 4, 0, 0))
+            pieces.append(Piece(b"by directory: " + spread, 2, 0, 0))
         made = {place for place in places if _MADE.search(place)}
         written, rest = leaves, []
         if made:
             placed = list(zip(leaves, homes, strict=True))
             written = [path for path, home in placed if home not in made]
             rest = [path for path, home in placed if home in made]
-        for some, worths in ((written, (2, 3, 5)), (rest, (6, 7, 8))):
+        # What lies at the top is what a list is read for first.
+        level = min((path.count(b"/", 0, -1) for path in written), default=0)
+        shallow = [path for path in written if path.count(b"/", 0, -1) == level]
+        if len(shallow) * 4 > len(written):
+            shallow = []
+        chosen = set(shallow)
+        deep = [path for path in written if path not in chosen] if chosen else written
+        for some, worths in ((shallow, (2, 2, 2)), (deep, (3, 4, 5)), (rest, (6, 7, 8))):
             for line in factor(some):
                 worth = worths[0] if line.odd else worths[1] if b"{" in line.text else worths[2]
                 piece = Piece(line.text, worth, 0, line.count)
@@ -204,6 +212,8 @@ class _Paths(_Names):
             match = _LONG.match(line)
             self.unread = self.unread or (not match and _MODES.match(line) is not None)
             path = match[3] if match else line
+            if match and match[1] == b"l":
+                path = path.partition(b" -> ")[0]
             self.paths.append(path)
             if match and match[1] != b"d" and match[2].isdigit():
                 self.sizes.append((int(match[2]), path))
@@ -238,6 +248,8 @@ class _Ls(_Names):
         match = _LONG.match(line)
         self.unread = self.unread or (not match and _MODES.match(line) is not None)
         name = match[3] if match else line
+        if match and match[1] == b"l":
+            name = name.partition(b" -> ")[0]
         if name in (b".", b".."):
             return
         path = directory + name
@@ -344,8 +356,14 @@ def _spread(places: Counter[bytes]) -> bytes:
     while common < deepest and len({part[common] for part, _ in parts}) == 1:
         common += 1
     counts: Counter[bytes] = Counter()
-    for part, count in parts:
-        counts[b"/".join(part[: common + 1]) + b"/"] += count
+    for depth in (1, 2):
+        deeper: Counter[bytes] = Counter()
+        for part, count in parts:
+            deeper[b"/".join(part[: common + depth]) + b"/"] += count
+        if depth == 1 or len(deeper) <= _SPREAD:
+            counts = deeper
+        if len(counts) > _SPREAD // 4:
+            break
     if len(counts) < 2 or len(counts) * 2 > counts.total():
         return b""
     # Directories that differ only in a number are one kind.
@@ -359,7 +377,7 @@ def _spread(places: Counter[bytes]) -> bytes:
         (kind + b" (%d directories)" % members[kind] if members[kind] > 1 else kind): count
         for kind, count in kinds.items()
     }
-    return counted(named, 8) if len(named) > 1 else b""
+    return counted(named, _SPREAD) if len(named) > 1 else b""
 
 
 def _long_name(line: bytes) -> bytes:

@@ -11,6 +11,7 @@ from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.lines import automaton
 from yarp.reduce.families.patterns import pattern_of
+from yarp.reduce.families.served import Served, served
 from yarp.reduce.families.shapes import Shape, Shapes, vague
 
 FATAL, ERROR, WARNING, ROUTINE, FRAME = range(5)
@@ -188,6 +189,7 @@ class Log(Shapes):
         self._strange: list[tuple[int, bytes]] = []
         self._strange_last: list[tuple[int, bytes]] = []
         self._first: list[bytes] = []
+        self._served: Served | None = None
         self._last = b""
 
     def feed(self, block: bytes) -> None:
@@ -196,6 +198,9 @@ class Log(Shapes):
         block = shorter_lines(block, _LINE_KEPT)
         if not self._first:
             self._first = block[:4096].split(b"\n")[:20]
+            self._served = served(block)
+        if self._served is not None:
+            self._served.feed(block, self.lines)
         if self._open is not None:
             kind, self._open = self._open, None
             start = block[: _TRACE_LINES * 100]
@@ -295,6 +300,11 @@ class Log(Shapes):
         self._routine(kinds, stream, said)
         for at, line in self._strange + self._strange_last:
             said.append((at, _piece(line, 2, stream)))
+        first = {piece.text for _, piece in said}
+        for at, line in self._served.refused if self._served is not None else ():
+            worth = 2 if b'" 5' in line else 3
+            if line not in first:
+                said.append((at, Piece(line, worth, stream)))
         said.sort(key=lambda item: item[0])
         pieces = [Piece(self._header(kinds), 0, stream, 0), *(piece for _, piece in said)]
         last = self._last.rstrip(b"\n").rpartition(b"\n")[2]
@@ -309,6 +319,8 @@ class Log(Shapes):
         last = next((found[0] for line in reversed(tail) if (found := _TIME.search(line))), b"")
         if first and last:
             text += b", " + first + b" to " + last
+        if self._served is not None:
+            text += b"; " + self._served.summary()
         levels: dict[bytes, int] = {}
         for shape, kind in kinds:
             if kind.level:

@@ -55,7 +55,8 @@ class Shape:
         self.asked_context = any(char in short for char in "ABC") or any(
             "context" in word for word in flags
         )
-        self.asked_number = "n" in short or "--line-number" in flags
+        self.marked = program in ("ag", "ack") and self.asked_context
+        self.asked_number = self.marked or "n" in short or "--line-number" in flags
         self.asked_heading = any(word in ("--heading", "-p", "--pretty") for word in flags)
         plain = [
             word

@@ -69,7 +69,16 @@ def factor(paths: list[bytes]) -> list[Line]:
     for look, count in zip(looks, counts.values(), strict=True):
         common[look] = common.get(look, 0) + count
     few = max(1, len(paths) // 25) if len(paths) >= 12 else 0
-    rare = {shape for shape, look in zip(kinds, looks, strict=True) if common[look] <= few}
+    # A name that stands in many directories is none that looks like no other.
+    tails: dict[bytes, int] = {}
+    for shape, count in counts.items():
+        tail = shape[shape.rfind(b"/", 0, -1) + 1 :]
+        tails[tail] = tails.get(tail, 0) + count
+    rare = {
+        shape
+        for shape, look in zip(kinds, looks, strict=True)
+        if common[look] <= few and tails[shape[shape.rfind(b"/", 0, -1) + 1 :]] < _RANGE_MEMBERS
+    }
     groups: dict[bytes, list[bytes]] = {
         shape: [] for shape, count in counts.items() if count >= _RANGE_MEMBERS
     }

@@ -83,6 +83,11 @@ class Family(base.Family):
         if not window:
             return
         shape = self.shape
+        if shape.marked:
+            # ag writes `path:12-text` for the lines around a match.
+            import re
+
+            window = re.sub(rb"(?m)^([^:\n]+):([0-9]+)-", rb"\1-\2-", window)
         if not shape.learnt:
             shape.learn(split(window))
         if shape.unknown:
@@ -286,6 +291,9 @@ class Family(base.Family):
         for file in files:
             folders.setdefault(file.name.rpartition(b"/")[0], []).append(file)
         out = []
+        # Where most was found is what one looks at next.
+        sums = sorted(sum(file.count for file in inside) for inside in folders.values())
+        usual = sums[len(sums) // 2]
         for folder, inside in folders.items():
             term = (*self.shape.terms, (folder + b"/").decode("utf-8", "replace"))
             total = sum(file.count for file in inside)
@@ -304,5 +312,6 @@ class Family(base.Family):
                     )
                 else:
                     names = b"%s (%d)" % (part[0].name, part[0].count)
-                out.append(Piece(names, 2, lines=0, terms=term))
+                worth = 2 if total >= usual else 3
+                out.append(Piece(names, worth, lines=0, terms=term))
         return out

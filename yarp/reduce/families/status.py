@@ -34,7 +34,7 @@ class Family(base.Family):
 
     def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
         super().__init__(argv, options)
-        reader = _READERS.get(" ".join(argv[:2]))
+        reader = _history(argv) or _READERS.get(" ".join(argv[:2]))
         if reader is None:
             from yarp.reduce.families.steps import reader_of
 
@@ -91,6 +91,7 @@ class _Kept:
 
 
 # Anchored at the start of a word: a long word without a slash is looked at once.
+_NAME = pattern_of(rb"[\w.-]+")
 _WORD = pattern_of(rb"[\w.-]{3,}")
 _DEPRECATED = pattern_of(rb"npm (?:warn|WARN) deprecated (\S+?):? ")
 _BRACKET = pattern_of(rb"\[[^\[\]]*+\]")
@@ -98,31 +99,36 @@ _COMMITS = pattern_of(rb"\n(?=commit )")
 _VARYING = pattern_of(rb"'[^']*'|\"[^\"]*\"|(?<!\S)[^\s/@]*+[/@]\S*+|\d+")
 
 
-class _Reader:
+class Reader:
+    """Reads the lines of both streams; `pieces` says what they mean."""
+
     def __init__(self, argv: tuple[str, ...]) -> None:
         self.argv = argv
 
     def feed(self, stream: int, block: bytes) -> None:
+        """Take whole lines of a stream."""
         for line in block.split(b"\n"):
             if line.strip():
                 self.line(stream, line)
 
     def line(self, stream: int, line: bytes) -> None:
+        """Take one line that is not blank."""
         raise NotImplementedError
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
+        """The pieces in display order; None declines."""
         raise NotImplementedError
 
 
 _ERROR = pattern_of(
-    rb"(?i)\b(?:error|fatal|failed|failure|exception|traceback|denied|conflict\w*|critical"
+    rb"(?i)\b(?:\w*error|fatal|failed|failure|\w*exception|traceback|denied|conflict\w*|critical"
     rb"|aborted|fehler|erreur)\b|^npm ERR!|^E: "
     rb"|\xe9\x94\x99\xe8\xaf\xaf|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc"
 )
 _WARNING = pattern_of(rb"(?i)\b(?:warn(?:ing)?|deprecat\w*|vulnerabilit\w+|notice|hint)\b")
 
 
-class Lines(_Reader):
+class Lines(Reader):
     """Any lines: noise counted by kind, repeats folded, errors first in worth, order kept."""
 
     noise: re.Pattern[bytes] | None = None
@@ -274,7 +280,11 @@ class _Pip(Lines):
         pieces = super().pieces(failed=failed) or []
         for piece in pieces:
             if piece.text.startswith(b"Successfully installed "):
+                # What was asked for stands before what it brought along.
+                names = (_NAME.match(word.encode()) for word in self.argv[2:])
+                asked = {name[0].lower().replace(b"_", b"-") for name in names if name}
                 packages = piece.text.split(b" ")[2:]
+                packages.sort(key=lambda name: _project(name) not in asked)
                 if len(packages) > 3:
                     piece.text = b"Successfully installed %d packages: %b" % (
                         len(packages),
@@ -290,6 +300,11 @@ class _Pip(Lines):
             text = b"%d packages collected" % self._collected
             pieces.insert(0, Piece(text, 5, 0, self._collected))
         return pieces
+
+
+def _project(package: bytes) -> bytes:
+    """`pydantic-core` of `pydantic_core-2.14.4`."""
+    return package.rpartition(b"-")[0].lower().replace(b"_", b"-")
 
 
 _USAGE = pattern_of(rb"npm (?:error|ERR!) Usage:")
@@ -343,10 +358,11 @@ class _Npm(Lines):
         return pieces
 
 
+_FEW, _SOME = 8, 32
 _SHORT = pattern_of(rb"(?!  )[ MTADRCU?!]{2} \S")
 
 
-class _GitStatus(_Reader):
+class _GitStatus(Reader):
     """git status, long or short: state lines whole, changed files by section and kind."""
 
     def __init__(self, argv: tuple[str, ...]) -> None:
@@ -395,7 +411,7 @@ class _GitStatus(_Reader):
         at = min(self._before, len(pieces))
         added: list[Piece] = []
         section = None
-        for rank, (key, paths) in enumerate(self._changes.items()):
+        for key, paths in self._changes.items():
             if key[0] != section and key[0]:
                 section = key[0]
                 total = sum(count for other, count in self._counts.items() if other[0] == section)
@@ -404,7 +420,10 @@ class _GitStatus(_Reader):
             follow = start + b"    "
             if key[1]:
                 start += b"%b (%d): " % (key[1], self._counts[key])
-            worth = 1 if b"U" in key[1] or b"both" in key[1] else min(2 + rank, 5)
+            # Few names are told before many.
+            worth = 2 if self._counts[key] <= _FEW else 3 if self._counts[key] <= _SOME else 5
+            if b"U" in key[1] or b"both" in key[1]:
+                worth = min(worth, 3)
             for line in factor(paths):
                 term = (line.term.decode("utf-8", "replace"),)
                 text = start + line.text
@@ -416,7 +435,7 @@ class _GitStatus(_Reader):
         return pieces
 
 
-class _GitBranch(_Reader):
+class _GitBranch(Reader):
     """git branch: the current one whole, those gone or out of step, the rest factored."""
 
     _LINE = pattern_of(rb"([*+ ]) (\(.*?\)|\S+)(?:\s+([0-9a-f]{7,40}))?(.*)$")
@@ -468,7 +487,7 @@ _AUTHOR = pattern_of(rb"\nAuthor: ++([^\n<]*[^\n< ])")
 _MONTHS = b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 
 
-class _GitLog(_Reader):
+class _GitLog(Reader):
     """git log: hash, date and subject of the newest commits, the oldest, how many, by whom."""
 
     def __init__(self, argv: tuple[str, ...]) -> None:
@@ -518,7 +537,7 @@ class _GitLog(_Reader):
                 self._authors[author] = self._authors.get(author, 0) + count
         room = _KEPT - len(self._commits)
         for commit in _COMMITS.split(text, maxsplit=room)[:room] if room else ():
-            self._commits.append((_one_line(commit), commit.rstrip(b"\n").count(b"\n") + 2))
+            self._commits.append((one_line(commit), commit.rstrip(b"\n").count(b"\n") + 2))
         self._final = text[text.rfind(b"\ncommit ") + 1 :]
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
@@ -527,7 +546,7 @@ class _GitLog(_Reader):
             self._take(self._rest)
             if self._count > len(self._commits):
                 lines = self._final.rstrip(b"\n").count(b"\n") + 1
-                self._last = (_one_line(self._final), lines)
+                self._last = (one_line(self._final), lines)
         if not self._count:
             return None
         header = b"%d commits" % self._count
@@ -539,13 +558,13 @@ class _GitLog(_Reader):
             worth = 3 if _NOTABLE.search(text) else 4 if at < 10 else 5
             pieces.append(Piece(text, worth, 0, lines))
         if self._count > len(self._commits) and self._last is not None:
-            pieces.append(Piece(b"... " + self._last[0], 4, 0, self._last[1]))
+            pieces.append(Piece(b"... " + self._last[0], 2, 0, self._last[1]))
         elif len(pieces) > 2:
-            pieces[-1].worth = 4
+            pieces[-1].worth = 2
         return pieces + self._complaints
 
 
-def _one_line(commit: bytes) -> bytes:
+def one_line(commit: bytes) -> bytes:
     """`1a2b3c4 2026-01-31 subject (refs)` of a commit as git prints it."""
     head, _, body = commit.partition(b"\n\n")
     digest, _, refs = head.partition(b"\n")[0][7:].partition(b" ")
@@ -557,7 +576,16 @@ def _one_line(commit: bytes) -> bytes:
     return b" ".join(part for part in (digest[:10], when, subject, refs) if part)
 
 
-_READERS: dict[str, type[_Reader]] = {
+def _history(argv: tuple[str, ...]) -> type[Reader] | None:
+    """Who reads commits drawn as a graph, or files with what changed in them."""
+    if argv[0] != "git" or argv[1] not in ("log", "show", "diff"):
+        return None
+    from yarp.reduce.families.changes import Changes, Graph, asked
+
+    return Graph if "--graph" in argv else Changes if asked(argv) else None
+
+
+_READERS: dict[str, type[Reader]] = {
     "git status": _GitStatus,
     "git branch": _GitBranch,
     "git log": _GitLog,

@@ -19,8 +19,11 @@ _OBJECTS = (
 _NAMED = pattern_of(
     rb"(?P<conflict>CONFLICT \([^)]*\): [^:]*? in )(?P<file>\S.*)$"
     rb"| (?P<sign>[*+ -]) (?P<kind>\[[^]]+\]) +(?P<ref>\S+) +-> (?:\S+/)?(?P=ref)$"
-    rb"|(?P<tab>\t)(?P<path>\S.*)$| (?P<stat>[^ |][^|]*[^ |]|[^ |]) +\| +(?:[0-9]+ [+-]*|Bin .*)$"
+    rb"|(?P<tab>\t)(?P<path>\S.*)$"
+    rb"| (?P<stat>[^ |][^|]*[^ |]|[^ |]) +\| +(?:(?P<size>[0-9]+) [+-]*|Bin .*)$"
+    rb"| (?P<mode>create|delete) mode [0-9]+ (?P<made>\S.*)$"
 )
+_LARGEST = 5
 _NAMES_KEPT = 20_000
 # Fewer than this many are shown as git put them.
 _FEW = 3
@@ -42,6 +45,8 @@ class _Git(Lines):
         self._counts: dict[tuple[int, bytes], int] = {}
         self._whole: dict[tuple[int, bytes], list[bytes]] = {}
         self._above = b""
+        # (changed lines, file) of the files that changed most.
+        self._largest: list[tuple[int, bytes]] = []
 
     def line(self, stream: int, line: bytes) -> None:
         found = _NAMED.match(line)
@@ -56,6 +61,12 @@ class _Git(Lines):
             heading = found["sign"] + b" " + found["kind"]
         elif found["tab"]:
             heading = self._above
+        elif found["mode"]:
+            heading = found["mode"] + b" mode"
+        if found["size"] and len(found["size"]) < 10:
+            self._largest.append((int(found["size"]), found["stat"]))
+            if len(self._largest) > 64:
+                self._largest = sorted(self._largest, reverse=True)[:_LARGEST]
         key = (stream, heading)
         names = self._names.get(key)
         if names is None:
@@ -68,7 +79,12 @@ class _Git(Lines):
         if len(names) < _FEW:
             self._whole[key].append(line)
         if len(names) < _NAMES_KEPT:
-            names.append(found["file"] or found["ref"] or found["path"] or found["stat"])
+            kinds = ("file", "ref", "path", "made", "stat")
+            names.append(next(name for kind in kinds if (name := found[kind])))
+
+    def _worth(self, line: bytes, from_end: int, failed: bool) -> int:
+        moved = line.startswith((b" rename ", b" copy "))
+        return 2 if moved else super()._worth(line, from_end, failed)
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         pieces: list[Piece] = []
@@ -78,6 +94,8 @@ class _Git(Lines):
                 pieces.append(piece)
                 continue
             worth = 1 if b"CONFLICT" in key[1] or b"rejected" in key[1] else 3
+            if key[1] == b"changed":
+                worth = 4
             if self._counts[key] < _FEW:
                 pieces += [Piece(line, worth - 1, piece.stream) for line in self._whole[key]]
                 continue
@@ -86,6 +104,10 @@ class _Git(Lines):
             if above != key[1]:
                 text = b"%b (%b%d)" % (key[1], b"at least " * self._partial, self._counts[key])
                 pieces.append(Piece(text, worth - 1, piece.stream, 0))
+            if key[1] == b"changed" and self._counts[key] > 2 * _LARGEST and not self._partial:
+                most = sorted(self._largest, key=lambda file: -file[0])[:_LARGEST]
+                text = b", ".join(b"%b %d" % (name, size) for size, name in most)
+                pieces.append(Piece(b"  most lines: " + text, 2, piece.stream, 0))
             for line in factor(self._names[key]):
                 term = (line.term.decode("utf-8", "replace"),)
                 pieces.append(Piece(b"  " + line.text, worth, piece.stream, line.count, term))

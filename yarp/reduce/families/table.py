@@ -20,6 +20,8 @@ from yarp.reduce.families.sizes import Sizes, amount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from yarp.reduce.families.inventory import Coverage, Packages
+
     _Cells = list[list[bytes]]
 
 _KEPT_BYTES = 1 << 20
@@ -58,6 +60,8 @@ _STATED = pattern_of(
     rb"(?i)^$|stat|phase|health|ready|condition|^sub$|^active$|^load$|conclusion|type|reason|result"
 )
 _LOAD = pattern_of(rb"%?CPU\b|%?MEM(?:ORY)?\b")
+# A file descriptor of its own, open for reading, writing or both.
+_HELD = pattern_of(rb"\d+[rwu]")
 _DONE = pattern_of(rb"(?i)^(?:completed?|succeeded|exited \(0\).*)$")
 _LEGEND = pattern_of(rb"(?:LOAD|ACTIVE|SUB|JOB)\s+= |To show all installed unit files")
 _BULLET = pattern_of(rb"^(?:[*x]|[\xc2-\xef][\x80-\xbf]+) (?=\S)| +")
@@ -73,6 +77,8 @@ _BARS = (b"|", b"\xe2\x94\x82", b"\xe2\x95\x91")
 _ROWS = pattern_of(rb"^\([0-9]+ rows?\)$|^[0-9]+ rows? in set|^Time: |units? listed|^Total:? ")
 _HEADING = pattern_of(rb"^[A-Z][A-Z0-9 %()/_.:#-]*(?:\([a-z]+\))?$")
 _BY_SPACE = frozenset(("ps", "df", "lsof", "free", "top", "systemctl"))
+_PACKAGES = frozenset(("coverage", "dpkg", "apt", "pip", "uv"))
+_LISTS = frozenset(("list", "freeze"))
 _OUTLINES = frozenset(("describe", "status", "view", "show", "info", "inspect"))
 
 
@@ -81,11 +87,16 @@ class Family(base.Family):
 
     def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
         super().__init__(argv, options)
-        self._outline: Blame | Outline | Sizes | None = None
+        self._outline: Blame | Outline | Sizes | Coverage | Packages | None = None
         if argv[0] in ("du", "wc"):
             self._outline = Sizes()
         elif argv[:2] == ("git", "blame"):
             self._outline = Blame()
+        elif argv[0] in _PACKAGES and (argv[0] not in ("pip", "uv") or _LISTS & set(argv[1:3])):
+            from yarp.reduce.families import inventory
+
+            coverage = argv[0] == "coverage"
+            self._outline = inventory.Coverage() if coverage else inventory.Packages(argv[0])
         elif _OUTLINES & set(argv[1:3]):
             self._outline = Outline()
         self._blocks: list[bytes] = []
@@ -120,6 +131,8 @@ class Family(base.Family):
         pieces: list[Piece] | None
         if self._outline is not None:
             pieces = self._outline.pieces() if self._lines else []
+            if self._lines and not pieces:
+                return None
         elif self._crowd is not None:
             pieces = self._crowd.pieces(0, always=True)
             header = self._blocks[0].partition(b"\n")[0]
@@ -248,6 +261,14 @@ class _Table:
             for row, found in enumerate(cells):
                 worths[row] = 9 if found[at : at + 1] == [b"Normal"] else worths[row]
         pieces = self._header(b"; ".join(notes))
+        if self._program == "lsof" and names[-1:] == [b"NAME"]:
+            # What is open, not what is mapped or lived in.
+            held = Counter(row[-1] for row in cells if len(row) > 4 and _HELD.match(row[3]))
+            text = b"open: " + b", ".join(
+                b"%b %d" % item if item[1] > 1 else item[0] for item in held.most_common(12)
+            )
+            if held:
+                pieces.append(Piece(text, 2, 0, 0))
         odd = sorted((worth, at) for at, worth in enumerate(worths) if worth < 9)[:_ODD]
         chosen = {at for _, at in odd}
         for worth, at in odd:
@@ -281,19 +302,28 @@ class _Table:
         for at, cell in enumerate(column) if alarms else ():
             if cell in alarms and not (at in self._done and _PARTS.match(cell)):
                 worths[at] = min(worths[at], alarms[cell])
-        if _LOAD.match(known):
+        if _LOAD.match(known) or (known == b"C" and self._program == "ps"):
             # The busiest are what such a table is asked for.
             loads = sorted((amount(cell), at) for at, cell in enumerate(column))
             for load, at in loads[-2:]:
                 if load > 0:
                     worths[at] = min(worths[at], 3)
+        if self._program == "ps" and known in (b"COMMAND", b"CMD"):
+            for at, cell in enumerate(column):
+                if cell.endswith(b"<defunct>"):
+                    worths[at] = min(worths[at], 2)
         if _TEXT.match(name) and known != b"TYPE":
             return b""
         since = {cell: _SINCE.sub(b"...", cell) for cell in counts}
         values: Counter[bytes] = Counter()
         for cell, count in counts.items():
             values[since[cell]] += count
-        values.pop(b"", None)
+        blank = values.pop(b"", 0)
+        if 0 < size - blank <= size // 20:
+            # A column that few rows have anything in.
+            for at, cell in enumerate(column):
+                if cell:
+                    worths[at] = min(worths[at], 3)
         told = 1 < len(values) <= min(_STATES, size // 2) or (
             len(values) == 1 and _CALM.match(next(iter(values)))
         )

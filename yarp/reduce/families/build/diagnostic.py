@@ -113,6 +113,7 @@ _MARKED = pattern_of(
     " {0,2}(?:✘|✖|×|▲|⚠|X) (?:\\[(?P<word>ERROR|WARNING)\\] )?"
     "(?:(?P<code>[\\w-]+\\([\\w/-]+\\)): )?(?P<rest>\\S.*)$".encode()
 )
+_DASHED = pattern_of(rb"(?P<word>WARNING|ERROR|CRITICAL) +-  ?(?P<rest>\S.*)$")
 _IN = pattern_of(rb"(?P<word>ERROR|WARNING) in (?P<path>\S+)(?: (?P<place>\d+:\d+)(?:-\S+)?)?$")
 _CMAKE = pattern_of(
     rb"CMake (?P<word>(?:Deprecation |Dev )?(?:Error|Warning))(?: \(dev\))?"
@@ -184,6 +185,11 @@ def titled(line: bytes) -> Diagnostic:
 
 def _special(line: bytes) -> Diagnostic | None:
     """Forms that one tool alone uses."""
+    found = _DASHED.match(line)
+    if found is not None:
+        # The names that a message is about make no other kind of it.
+        warns = found["word"] == b"WARNING"
+        return Diagnostic(line, WARNING if warns else ERROR, found["rest"])
     for pattern in (_IN, _CMAKE, _DIFF):
         found = pattern.match(line)
         if found is None:

@@ -59,6 +59,10 @@ _LOADER = pattern_of(
 )
 _CODED = pattern_of(rb"\s*(?P<code>TS\d+): ")
 _OPEN_LINES = 60
+_UNSORTED = b" Imports are incorrectly sorted and/or formatted."
+_CODE_AT_END = pattern_of(rb"(?:^|  )\[([a-z][a-z-]+)\]$")
+_WRAPPED_LINES = 3
+_RULE_BELOW = pattern_of(rb"\((report[A-Z]\w+)\)$")
 
 
 class Reader(Parser):
@@ -111,7 +115,13 @@ class Reader(Parser):
 
     def _read(self, line: bytes) -> None:
         report = self.report
-        if OUTCOME.match(line):
+        if line.endswith(_UNSORTED):
+            self._close()
+            name = line.removesuffix(_UNSORTED).removeprefix(b"ERROR: ")
+            report.listed(self.stream, _UNSORTED.strip(), name)
+        elif self._wrapped(line):
+            return
+        elif OUTCOME.match(line):
             self._close()
             report.outcome(self.stream, line)
         elif ADVICE.match(line):
@@ -145,6 +155,29 @@ class Reader(Parser):
             self._close()
             if not _TITLE_ABOVE.match(line):
                 report.plain(self.stream, line)
+
+    def _wrapped(self, line: bytes) -> bool:
+        """Take the end of a message that mypy broke over lines, its code at the very end."""
+        opened = self.open
+        if opened is None or opened.code or not self._unfinished(opened) or line[:1].isspace():
+            return False
+        code = _CODE_AT_END.search(line)
+        if code is None:
+            return False
+        opened.title = b" ".join([opened.title, *opened.body, line])
+        opened.message = b" ".join([opened.message, *opened.body, line[: code.start()]])
+        opened.body.clear()
+        opened.code = code[1]
+        return True
+
+    def _unfinished(self, opened: Diagnostic) -> bool:
+        """Whether all that stands below the message may be its own text, broken over lines."""
+        return (
+            opened.place.isdigit()
+            and len(opened.body) < _WRAPPED_LINES
+            and not any(line[:1].isspace() for line in opened.body)
+            and self._before == (opened.body[-1] if opened.body else opened.title)
+        )
 
     def _add(self, opened: Diagnostic, line: bytes) -> None:
         """Take a line below the message; the first one says it where the title did not."""
@@ -264,6 +297,7 @@ class Reader(Parser):
         # Of a place without a column the code follows as it stands in the file.
         plain = opened.place.isdigit() or opened.severity == UNSAID
         bare = plain and not opened.body and self._before == opened.title
+        bare = bare or (b": error: " in opened.title and self._unfinished(opened))
         bare = bare and not _CONTEXT.match(line)
         return bare or _FRAME.match(line) is not None or opened.title.startswith(b"Diff in ")
 
@@ -275,6 +309,9 @@ class Reader(Parser):
 
     def _close(self) -> None:
         if self.open is not None:
+            rule = _RULE_BELOW.search(self.open.body[-1]) if self.open.body else None
+            if rule is not None and not self.open.code:
+                self.open.code = rule[1]  # pyright explains first
             self.report.diagnostic(self.stream, self.open)
             self.open = None
         if self.traceback is not None:

@@ -31,6 +31,9 @@ _STRANGE = 10
 _SAME = 6
 _SHOWN = 3
 _LINE_BYTES = 400
+# pre-commit's hooks that failed, and those that changed files.
+_HOOK_ENDS = (b".Failed", b".Error", b"- files were modified by this hook")
+_HOOKS = 100
 
 
 def pieces(report: Report, budget_bytes: int, *, failed: bool) -> list[Piece]:
@@ -63,7 +66,7 @@ def _outcomes(report: Report) -> list[Piece]:
     out = []
     many = len(report.outcomes)
     for at, (stream, line) in enumerate(report.outcomes):
-        near = at < 4 or many - at <= 8
+        near = at < 4 or many - at <= 8 or (line.endswith(_HOOK_ENDS) and at < _HOOKS)
         text = line[:_LINE_BYTES] if len(line) > _LINE_BYTES else line
         text = _ADVISED.sub(b"", text)
         out.append(Piece(text.rstrip(), 0 if near else 4, stream, terms=_word(line)))
@@ -142,8 +145,13 @@ def _errors(errors: list[Diagnostic], room: int, least: bytes) -> list[Piece]:
         if frames < _FRAMES and found.message not in messages:
             messages.add(found.message)
             body = _frame(found)
+            # The very first one is told with its code.
+            near = 2 * (not frames)
             frames += bool(body)
-            out += [Piece(text, grade if new else grade + 1, found.stream) for grade, text in body]
+            out += [
+                Piece(text, grade - near if new else grade + 1, found.stream)
+                for grade, text in body
+            ]
     for group in same.values():
         if len(group) > _SHOWN:
             label = group[0].code or _cut(group[0].message)[:120]

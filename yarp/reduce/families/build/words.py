@@ -44,6 +44,8 @@ _OUTCOMES = (
     r"|The command (?:was )?(?:failed|exited)|Command failed|command failed"
     # coverage
     r"|All files +\|"
+    # documentation: sphinx, mkdocs
+    r"|build (?:succeeded|finished with problems)\b|Aborted with \d+ |INFO +-  Documentation built"
     # linkers, make, ninja, cmake
     r"|collect2: |(?:\S*clang\S*|\S*ld): error: linker |cc1\w*: "
     r"|\S*make(?:\.exe)?(?:\[\d+\])?: (?:\*\*\*|Nothing|[`'‘]|No targets|.*is up to date)"
@@ -89,6 +91,9 @@ _NOISES = (
     r"(?!.*\b(?:failed|[Ee]rror:))"
     r"|\[ *\d+(?:/\d+|%)\] |-- |\s*\[[=>. -]*\] |\S*make\[?\d*\]?: (?:Entering|Leaving) "
     r"|\[INFO\](?! (?:Building (?:jar|war)|Installing): )|\[DEBUG\]|> Task "
+    r"|(?:INFO|DEBUG) +-  |(?:reading sources|writing output|copying [a-z ]+|checking consistency"
+    r"|looking for now-outdated files|preparing documents|dumping [a-z ]+|generating indices"
+    r"|highlighting module code|writing additional pages|pickling environment)(?:\.\.\.|\b.*done$)"
     r"|> Configure |INFO: |DEBUG: "
     r"|  (?:CC|CXX|LD|AR|GEN|CCLD|CXXLD|HOSTCC|AS|INSTALL|OBJCOPY|UPD|MKDIR|HOSTLD|LDS|DTC) +\S"
     r"|(?:\S*/)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|ar|ranlib|ld|rm|mkdir|cp|mv|install|touch|ln"

@@ -197,7 +197,10 @@ class Pytest(Runner):
 
     def _goes_on(self, line: bytes) -> bool:
         """Whether a line shows that the section before still goes on."""
-        return bool(self.doubt and (_ruled(line, b"_") or _captured(line)))
+        title = _ruled(line, b"_")
+        if title and title.startswith(b"coverage: "):
+            return False
+        return bool(self.doubt and (title or _captured(line)))
 
     def _ended(self, line: bytes) -> bool:
         """Take an outcome line; where a test may have printed it, the last one counts."""

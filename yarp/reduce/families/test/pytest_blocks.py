@@ -40,7 +40,8 @@ def grades(lines: list[bytes]) -> list[int]:
                 group, said = group + 1, 0
             said += bool(line[1:].strip())
             most = 6 if last <= 1 else 3 if group in (1, last) else 1
-            out[at] = CAUSE if said <= most else MORE
+            # Of each failure the exception itself comes before more of another's.
+            out[at] = CAUSE if said == 1 and group in (1, last) else FRAME if said <= most else MORE
         elif line[:1] == b">":
             out[at] = FRAME
             for before in (at - 1, at - 2):
@@ -74,7 +75,7 @@ def _grade_places(lines: list[bytes], places: list[int], out: list[int]) -> None
     """The first place is the test's, the last where it broke; libraries between matter less."""
     own = [at for at in places if not _library(lines[at])]
     for at in {own[0], own[-1]} if own else ():
-        out[at] = CAUSE
+        out[at] = CAUSE if at == own[-1] else FRAME
         # `--tb=short` prints the code below its place.
         if at + 1 < len(lines) and lines[at + 1].startswith(b"    "):
             out[at + 1] = FRAME

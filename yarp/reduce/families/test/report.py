@@ -199,6 +199,8 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
     share = budget_bytes * 6 // 10 // max(1, len(failures))
     cause_bytes = max(LEAST_CAUSE_BYTES, min(CAUSE_BYTES, share))
     title_bytes = max(LEAST_CAUSE_BYTES // 2, min(TITLE_BYTES, share))
+    if sum(min(len(failure.title), TITLE_BYTES) for _, failure in failures) * 5 < budget_bytes * 3:
+        title_bytes = TITLE_BYTES  # all names fit as they are
     told = [_Told(stream, failure, cause_bytes, title_bytes) for stream, failure in failures]
     groups: dict[tuple[object, ...], list[_Told]] = {}
     for one in told:
@@ -220,6 +222,7 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
     name_budget = budget_bytes * 45 // 100 if crowded else names
     cause_budget = budget_bytes - name_budget
     out: list[Piece] = []
+    before: _Told | None = None  # the failure that was told last, if it had something to say
     for one in told:
         group = groups.get(one.whole, [one])
         first = group[0] is one
@@ -230,6 +233,8 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
             if labels[label] > 1:
                 label = group[0].failure.title.partition(b" ")[2]
             note = b" (same error as " + label + b")"
+            if before is not None and before.whole == one.whole and len(note) > max(spare, 40):
+                note = b" (same error)"
             if len(note) > spare and not crowded:
                 cause_budget -= len(note)
         elif crowded and len(group) > 2:
@@ -250,6 +255,7 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
             if worth == 1:
                 cause_budget -= one.cause_bytes
             out += one.details(least if worth == 1 else 8)
+        before = one if one.whole else None
     return out
 
 
@@ -333,15 +339,21 @@ def _whole(failure: Failure, grades: list[int], lines: list[bytes]) -> tuple[obj
 
 def _graded(grades: list[int], lines: list[bytes], cause_bytes: int) -> list[tuple[int, bytes]]:
     """The failure's lines with their worth; what is too long for a cause is worth less."""
-    left = cause_bytes
+    # The exception has its room before what leads to it.
+    first = sum(
+        min(len(line), TITLE_BYTES) + 1
+        for worth, line in zip(grades, lines, strict=True)
+        if worth == CAUSE and line.strip()
+    )
+    rooms = {CAUSE: cause_bytes, FRAME: cause_bytes - first}
     out = []
     for worth, line in zip(grades, lines, strict=True):
         if worth >= DEPTH or not line.strip():
             continue
         if worth in (CAUSE, FRAME):
             kept = cut(line, TITLE_BYTES) if len(line) > TITLE_BYTES else line
-            left -= len(kept) + 1
-            out.append((worth if left >= 0 else MORE, kept))
+            rooms[worth] -= len(kept) + 1
+            out.append((worth if rooms[worth] >= 0 else MORE, kept))
         else:
             out.append((worth, line))
     return out
