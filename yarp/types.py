@@ -215,11 +215,12 @@ class Health(Value):
     """How a host stands on this machine.
 
     `installed`: the agent's program is there. `hooked_in`: YARP is in its configuration, and
-    at work. `version`: the agent's, as seen. `notes`: what is wrong and what to do, a
-    sentence each. None where it cannot be known.
+    at work. `version`: the agent's, as seen. `last_call_ms`: when it last called a tool, as its
+    own records have it, in Unix milliseconds. `notes`: what is wrong and what to do, a sentence
+    each. None where it cannot be known.
     """
 
-    __slots__ = ("hooked_in", "installed", "notes", "version")
+    __slots__ = ("hooked_in", "installed", "last_call_ms", "notes", "version")
     _shown = "installed"
 
     def __init__(
@@ -228,11 +229,13 @@ class Health(Value):
         installed: bool | None = None,
         hooked_in: bool | None = None,
         version: str | None = None,
+        last_call_ms: int | None = None,
         notes: Iterable[str] = (),
     ) -> None:
         self.installed = installed
         self.hooked_in = hooked_in
         self.version = version
+        self.last_call_ms = last_call_ms
         self.notes = tuple(notes)
 
 

@@ -47,7 +47,7 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Say of the host NAME how it stands here, and what it withholds from YARP."""
     loaded, declared = _load()
-    row = _row(loaded, _host(loaded, declared, name))
+    row = _row(loaded, declared_host(loaded, declared, name))
     if as_json:
         text.print_json(row)
         return
@@ -95,7 +95,7 @@ def uninstall(host: str, scope: str, dry_run: bool) -> None:
 
 def _change(verb: str, name: str, scope: str, dry_run: bool) -> None:
     loaded, declared = _load()
-    host = _host(loaded, declared, name)
+    host = declared_host(loaded, declared, name)
     function = host.install if verb == "install" else host.uninstall
     if function is None:
         raise UsageError(f"{host.title} cannot be hooked in yet; see: yarp hosts show {name}")
@@ -115,7 +115,8 @@ def _load() -> tuple[Plugins, dict[str, Host]]:
     return loaded, loaded.hosts()
 
 
-def _host(loaded: Plugins, declared: dict[str, Host], name: str) -> Host:
+def declared_host(loaded: Plugins, declared: dict[str, Host], name: str) -> Host:
+    """The host of that name. UsageError, or PluginError with the reason, when there is none."""
     if name in declared:
         return declared[name]
     for plugin in loaded.plugins:

@@ -42,6 +42,7 @@ _COMMANDS = {
     "hooks": ("yarp.cli.plugins", "hooks", "List the hooks and who implements them."),
     "hosts": ("yarp.cli.hosts", "hosts", "List the agents whose calls can be captured."),
     "install": ("yarp.cli.hosts", "install", "Hook YARP into an agent."),
+    "doctor": ("yarp.cli.doctor", "doctor", "Find what keeps calls from being captured."),
     "uninstall": ("yarp.cli.hosts", "uninstall", "Take YARP out of an agent."),
 }
 

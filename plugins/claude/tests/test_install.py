@@ -154,6 +154,22 @@ def test_the_version_is_read_beside_the_program(settings, tmp_path, monkeypatch)
     assert health(None).version == "2.1.400"
 
 
+def test_when_a_tool_was_last_called_is_read_from_the_newest_transcript(settings):
+    assert health(None).last_call_ms is None
+    folder = settings.parent / "projects" / "-shop"
+    (folder / "s1" / "subagents").mkdir(parents=True)
+    called = {"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "t1"}]}}
+    lines = [
+        {**called, "timestamp": "2026-01-02T03:04:05.678Z"},
+        {"type": "user", "timestamp": "2026-01-02T09:00:00.000Z", "message": "about tool_use"},
+    ]
+    newest = folder / "s1" / "subagents" / "agent-a1.jsonl"
+    newest.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"type": "tool_use"')
+    (folder / "s1.jsonl").write_text("")
+    os.utime(folder / "s1.jsonl", (1, 1))
+    assert health(None).last_call_ms == 1767323045678
+
+
 def test_the_hook_before_a_call_can_be_tried_as_claude_code_starts_it(settings):
     assert probe(None) == []
     install("user", False, None)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from yarp.plugin import Health, Probe, YarpError, hostfile
@@ -25,6 +27,7 @@ _EVENTS = {
     "PostToolBatch": 30,
 }
 _BEFORE = "PreToolUse"
+_TAIL_BYTES = 1 << 22
 _SANDBOX = (
     "Claude Code's sandbox keeps commands from the archive's folder: they are kept, and failed "
     "ones are not shortened. To open that folder to them: "
@@ -83,6 +86,7 @@ def health(directory: str | None) -> Health:
         installed=program is not None,
         hooked_in=hooked_in and not problems,
         version=None if program is None else _version(program),
+        last_call_ms=_last_call_ms(),
         notes=[
             *notes,
             *problems,
@@ -188,6 +192,29 @@ def _listed(value: Any, *keys: str) -> list[Any]:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, list) else []
+
+
+def _last_call_ms() -> int | None:
+    """When a tool was last called, as the newest transcript has it."""
+    newest, path = 0.0, None
+    for folder, folders, names in os.walk(os.path.join(_home(), "projects")):
+        folders[:] = [name for name in folders if name != "tool-results"]
+        for name in names:
+            found = os.path.join(folder, name)
+            if name.endswith(".jsonl") and os.stat(found).st_mtime > newest:
+                newest, path = os.stat(found).st_mtime, found
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        lines = file.read().split(b"\n")
+    for line in reversed(lines):
+        if b'"tool_use"' in line:
+            with suppress(ValueError, KeyError, TypeError):
+                record = json.loads(line)
+                if record["type"] == "assistant":
+                    return round(datetime.fromisoformat(record["timestamp"]).timestamp() * 1000)
+    return None
 
 
 def _version(program: str) -> str | None:

@@ -199,6 +199,8 @@ def test_every_kind_of_call_is_kept_and_the_model_gets_the_short_answer(place):
     def shown(turn, index=0):
         return given[f"call_KINDS_{turn}_{index}"]
 
+    assert b"1 of 1 hooks proven" in place.yarp("doctor", "claude")
+
     # Short and unmodified: equal before and after.
     for turn, index, failed in (
         (0, 0, 0), (0, 1, 0), (2, 0, 1), (5, 0, 0), (5, 1, 0), (5, 2, 0), (11, 0, 0), (12, 0, 0)
