@@ -171,6 +171,8 @@ class _Text:
 
 def told(line: bytes, summary: bytes) -> bool:
     """Whether the summary shows the line: itself, without its file's name or mark, or its name."""
+    if line in summary:
+        return True
     core = line.strip()
     if not core or core[:_PREFIX_BYTES] in summary:
         return True
