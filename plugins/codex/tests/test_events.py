@@ -144,6 +144,9 @@ def answered(call_id, output):
     return ("response_item", {"type": "function_call_output", "call_id": call_id, "output": output})
 
 
+SAID = ("response_item", {"type": "message", "role": "assistant", "content": []})
+
+
 def happened(call_id, kind="CommandExecution", turn_id=TURN, **more):
     item = {"type": kind, "id": call_id, **more}
     return ("event_msg", {"type": "item_completed", "turn_id": turn_id, "item": item})
@@ -246,6 +249,7 @@ def test_the_end_of_a_turn_closes_what_no_hook_told_the_end_of(written):
         called("call_6", {"session_id": 7, "chars": "y"}, name="write_stdin"), answered("call_6", "Process exited"),
         called("call_7", {"cmd": "still running"}),
         called("call_8", {"cmd": "make"}), happened("call_8", status="declined"), answered("call_8", "rejected by user"),
+        SAID,
     )  # fmt: skip
     calls = closed(path)
     assert list(calls) == [f"call_{number}" for number in (1, 2, 3, 4, 5, 6, 8)]
@@ -260,6 +264,34 @@ def test_the_end_of_a_turn_closes_what_no_hook_told_the_end_of(written):
     assert calls["call_4"].start.tool_name == "frobnicate"
     assert calls["call_5"].start.tool_name == "mcp__tiny__fail"
     assert calls["call_5"].result == [{"type": "input_text", "text": "no"}]
+
+
+def test_a_compaction_within_a_turn_hides_no_call_of_it(written):
+    path = written(
+        context(FREE, turn_id="earlier"), called("call_0", {"cmd": "old"}), answered("call_0", "rejected"),
+        context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "rejected"),
+        ("compacted", {"message": "so far"}),
+        context(FREE), called("call_2", {"cmd": "ls"}), answered("call_2", "rejected"), SAID,
+    )  # fmt: skip
+    assert list(closed(path)) == ["call_1", "call_2"]
+    assert list(closed(path, "SessionEnd")) == ["call_1", "call_2"]
+
+
+@pytest.mark.parametrize("length", range(60, 75))
+def test_lines_are_whole_wherever_the_blocks_end(tmp_path, monkeypatch, length):
+    monkeypatch.setattr(transcript, "_BLOCK_BYTES", 64)
+    lines = [
+        bytes([65 + number]) * size
+        for number, size in enumerate((0, 1, 63, 64, 65, 200, length, 3))
+    ]
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    found = list(transcript._from_the_end(str(path), 1 << 20))
+    assert found == lines[::-1]
+    path.write_bytes(b"\n".join(lines))
+    assert list(transcript._from_the_end(str(path), 1 << 20)) == lines[-2::-1], (
+        "the last one has no end yet"
+    )
 
 
 def test_the_calls_inside_a_script_are_closed_and_the_script_is_none(written):
@@ -282,21 +314,32 @@ def test_the_calls_inside_a_script_are_closed_and_the_script_is_none(written):
 
 def test_a_subagents_end_closes_the_calls_of_its_own_transcript(written):
     path = written(
-        context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "rejected by user")
+        context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "rejected by user"), SAID
     )
     calls = closed("/no/such", "SubagentStop", agent_transcript_path=path)
     assert list(calls) == [f"{CHILD}/call_1"]
     assert calls[f"{CHILD}/call_1"].executed is False
 
 
-def test_a_session_that_ends_closes_its_last_turn(written):
-    path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "aborted"))
-    assert list(closed(path, "SessionEnd")) == ["call_1"]
-    assert list(closed(path, "Interrupt")) == ["call_1"]
+def test_an_interrupted_call_of_which_nothing_is_known_stays_open(written):
+    records = [
+        context(FREE), called("call_1", {"cmd": "rm -f x"}), answered("call_1", "rejected"),
+        called("call_2", {"cmd": "make"}), answered("call_2", "Wall time: 2.5 seconds\naborted by user"),
+        ("response_item", {"type": "message", "role": "user", "content": []}),
+    ]  # fmt: skip
+    for kind in ("Interrupt", "SessionEnd", "Stop"):
+        assert list(closed(written(*records), kind)) == ["call_1"]
+    killed = happened("call_2", status="failed", exit_code=-1)
+    calls = closed(written(*records, killed), "SessionEnd")
+    assert (calls["call_2"].executed, calls["call_2"].exit_code, calls["call_2"].is_error) == (
+        True,
+        -1,
+        True,
+    )
 
 
 def test_a_transcript_that_is_damaged_or_gone_closes_what_it_can(written, tmp_path):
-    path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "no"))
+    path = written(context(FREE), called("call_1", {"cmd": "ls"}), answered("call_1", "no"), SAID)
     with open(path, "a") as file:
         file.write(
             '{"type": "response_item"}\n[]\nnull\nnot json\n{"type": "event_msg", "payload": {"type": "item'

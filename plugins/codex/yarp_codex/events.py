@@ -91,7 +91,8 @@ def _closed(event: dict[str, object], session: str) -> tuple[CallEnded, ...] | N
     model, directory = event.get("model"), event.get("cwd")
     ended = []
     for told in transcript.turn(path, turn_id):
-        if told.output is None and told.item is None:
+        # Of one that was interrupted before anything is known, nothing is said.
+        if told.item is None and not told.settled:
             continue
         own_id = _own_id(event, told.call_id)
         start = CallStarted(

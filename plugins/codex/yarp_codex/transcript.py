@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 _BLOCK_BYTES = 256 << 10
-_MOST_BYTES = 32 << 20
+# How far back is looked for a call's turn, and for the calls of a turn that ends.
+_CALL_BYTES = 32 << 20
+_TURN_BYTES = 256 << 20
 _WRITABLE = b'{"path":{"type":"path","path":"'
 _ACCESS = b'"},"access":"write"}'
 
@@ -54,44 +56,52 @@ def exit_code(path: str, call_id: str) -> int | None:
 
 def _last_line(path: str, *marks: bytes) -> bytes | None:
     """The last line that holds all of `marks`."""
+    for line in _from_the_end(path, _CALL_BYTES):
+        if all(mark in line for mark in marks):
+            return line
+    return None
+
+
+def _from_the_end(path: str, most_bytes: int) -> Iterator[bytes]:
+    """The whole lines of a file, the last one first, within its last bytes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
-        return None
+        return
     try:
         place = size = os.fstat(descriptor).st_size
-        tail = b""
-        while place > 0 and size - place < _MOST_BYTES:
-            block = min(_BLOCK_BYTES, place)
-            place -= block
-            tail = os.pread(descriptor, block, place) + tail
-            head = 0 if place == 0 else tail.find(b"\n") + 1
-            if head == 0 and place:
-                continue  # still within one line
-            found = tail.rfind(marks[0], head)
-            while found >= 0:
-                begin = tail.rfind(b"\n", 0, found) + 1
-                end = tail.find(b"\n", found)
-                # One that is still being written is none yet.
-                if end >= 0 and all(mark in tail[begin:end] for mark in marks):
-                    return tail[begin:end]
-                found = tail.rfind(marks[0], head, begin)
-            tail = tail[:head]
+        held = list[bytes]()  # the pieces of a line whose beginning is still to come
+        while place > 0 and size - place < most_bytes:
+            length = min(_BLOCK_BYTES, place)
+            place -= length
+            head, *lines = os.pread(descriptor, length, place).split(b"\n")
+            if lines:
+                lines[-1] += b"".join(reversed(held))
+                if size - place == length:
+                    lines.pop()  # what follows the last line end is still being written
+                yield from reversed(lines)
+                held = []
+            held.append(head)
+        if place == 0 and held:
+            line = b"".join(reversed(held))
+            if size != len(line):
+                yield line
     except OSError:
-        return None
+        return
     finally:
         os.close(descriptor)
-    return None
 
 
 class Told:
     """A call as the transcript tells it.
 
     `input` and `output` are what the model asked for and was given; `output` None: nothing yet.
-    `item` is what Codex says happened: its status and exit status; None: nothing did.
+    `item` is what Codex says happened: its status and exit status. `settled`: the model has
+    gone on since the output, which is then no notice of an interruption; without an item,
+    nothing happened.
     """
 
-    __slots__ = ("call_id", "input", "item", "name", "output")
+    __slots__ = ("call_id", "input", "item", "name", "output", "settled")
 
     def __init__(self, call_id: str, name: str, given: object) -> None:
         self.call_id = call_id
@@ -99,39 +109,66 @@ class Told:
         self.input = given
         self.output: object = None
         self.item: dict[str, Any] | None = None
+        self.settled = False
 
 
 _OUTPUTS = {"function_call_output", "custom_tool_call_output"}
 # Scripts of code mode; the calls inside them are calls of their own.
 _SCRIPTS = {"exec", "wait"}
+# What comes from the model itself.
+_SAID = {"function_call", "custom_tool_call", "message", "reasoning"}
+_TELLING = tuple(
+    f'"type":"{kind}"'.encode() for kind in ("turn_context", "item_completed", *_OUTPUTS, *_SAID)
+)
 _NESTED = {"CommandExecution": "Bash", "McpToolCall": None, "FileChange": "apply_patch"}
 
 
 def turn(path: str, turn_id: str | None) -> list[Told]:
     """The calls of the turn of that id, in order; of the last one if it is None."""
-    import json
-
     calls: dict[str, Told] = {}
-    for line in _lines(path):
-        try:
-            record = json.loads(line)
-            payload = record["payload"]
-            kind = payload.get("type")
-        except (ValueError, TypeError, KeyError, AttributeError):
-            continue
-        if record.get("type") == "turn_context":
-            if turn_id is None or payload.get("turn_id") == turn_id:
-                calls.clear()
-        elif kind in ("function_call", "custom_tool_call"):
-            told = _call(payload)
-            if told is not None and told.name not in _SCRIPTS:
-                calls[told.call_id] = told
+    for payload in reversed(_payloads(path, turn_id)):
+        kind = payload.get("type")
+        if kind in _SAID and payload.get("role", "assistant") == "assistant":
+            for told in calls.values():
+                told.settled = told.settled or told.output is not None
+        if kind in ("function_call", "custom_tool_call"):
+            call = _call(payload)
+            if call is not None and call.name not in _SCRIPTS:
+                calls[call.call_id] = call
         elif kind in _OUTPUTS:
             if payload.get("call_id") in calls:
                 calls[payload["call_id"]].output = payload.get("output")
         elif kind == "item_completed" and isinstance(payload.get("item"), dict):
-            _happened(calls, payload["item"], payload.get("turn_id"), turn_id)
+            _happened(calls, payload["item"])
     return list(calls.values())
+
+
+def _payloads(path: str, turn_id: str | None) -> list[dict[str, Any]]:
+    """What the records of one turn hold that may tell of a call, the last one first."""
+    import json
+
+    found: list[dict[str, Any]] = []
+    behind: list[dict[str, Any]] = []  # what stands behind the record that is looked for
+    for line in _from_the_end(path, _TURN_BYTES):
+        if not any(mark in line for mark in _TELLING):
+            continue
+        try:
+            record = json.loads(line)
+            payload = record["payload"]
+        except (ValueError, TypeError, KeyError):
+            continue
+        if not isinstance(payload, dict):
+            continue
+        if record.get("type") != "turn_context":
+            behind.append(payload)
+            continue
+        turn_id = turn_id or payload.get("turn_id")
+        if payload.get("turn_id") != turn_id:
+            break
+        # A compaction opens the turn once more: there may be another one before.
+        found += behind
+        behind = []
+    return found
 
 
 def _call(payload: dict[str, Any]) -> Told | None:
@@ -159,12 +196,10 @@ def _call(payload: dict[str, Any]) -> Told | None:
     return Told(call_id, name, given)
 
 
-def _happened(
-    calls: dict[str, Told], item: dict[str, Any], of_turn: object, turn_id: str | None
-) -> None:
+def _happened(calls: dict[str, Told], item: dict[str, Any]) -> None:
     """Note what became of a call; one inside a script is a call that only this tells of."""
     call_id, kind = item.get("id"), item.get("type")
-    if not isinstance(call_id, str) or (turn_id is not None and of_turn != turn_id):
+    if not isinstance(call_id, str):
         return
     if call_id not in calls:
         if kind not in _NESTED or not call_id.startswith("exec-"):
@@ -179,13 +214,3 @@ def _happened(
         told = calls[call_id] = Told(call_id, name, given)
         told.output = item.get("aggregated_output") if kind != "McpToolCall" else item.get("result")
     calls[call_id].item = item
-
-
-def _lines(path: str) -> Iterator[bytes]:
-    try:
-        with open(path, "rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield line
-    except (OSError, ValueError):
-        return

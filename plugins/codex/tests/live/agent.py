@@ -124,6 +124,15 @@ class AppServer:
 
     def turn(self, prompt: str, cwd: Path, **options: Any) -> None:
         """A thread of its own, asked once, until it is at rest."""
+        self.begin(prompt, cwd, **options)
+        self.rest()
+
+    def begin(self, prompt: str, cwd: Path, **options: Any) -> dict[str, str]:
+        """A thread of its own, asked once; what names its turn."""
         thread = self.call("thread/start", cwd=str(cwd), **options)["thread"]["id"]
-        self.call("turn/start", threadId=thread, input=[{"type": "text", "text": prompt}])
+        asked = [{"type": "text", "text": prompt}]
+        turn = self.call("turn/start", threadId=thread, input=asked)["turn"]["id"]
+        return {"threadId": thread, "turnId": turn}
+
+    def rest(self) -> None:
         self._until("method", "turn/completed")

@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -290,6 +291,81 @@ def test_a_subagents_calls_belong_to_its_session(place):
     }
     assert own["call_SUBTASK_0_0"]["archive_ref"] in model.results()["call_SUBTASK_0_0"]
     assert own["call_SUBTASK_1_0"]["executed"] == 0
+
+
+def test_a_wrapped_command_that_outlives_the_wait_is_short_when_it_ends(place):
+    slow = (place.project / "test_rows.py").read_text() + "\nimport time\ntime.sleep(1.5)\n"
+    (place.project / "test_slow.py").write_text(slow)
+    turns = [
+        [command("python3 -m unittest -v test_slow", yield_time_ms=250)],
+        [("write_stdin", lambda seen: {"session_id": running(seen), "yield_time_ms": 5000})],
+        [command(FAILING, tty=True)],
+    ]
+    model = place.start({"SLOW": turns}, DIRECT)
+    place.run("SLOW please")
+    model.close()
+    calls, given = place.calls(), model.results()
+    place.yarp("archive", "verify")
+    first = calls["call_SLOW_0_0"]
+    assert (first["status"], first["is_error"], first["requires_streams"]) == ("finished", 1, 1)
+    assert snapshots(first) == INPUTS | RESULTS | STREAMS
+    assert first["archive_ref"] in given["call_SLOW_1_0"]
+    assert "test_row_00118" in given["call_SLOW_1_0"]
+    assert "Process exited with code 1" in given["call_SLOW_1_0"]
+    # In a terminal the two streams are one.
+    last = calls["call_SLOW_2_0"]
+    assert (last["status"], last["is_error"], last["requires_streams"]) == ("finished", 1, 1)
+    assert "test_row_00118" in given["call_SLOW_2_0"]
+
+
+def test_of_an_interrupted_command_nothing_is_claimed_and_nothing_is_left(place):
+    slow = "\nimport os, time\nopen('began', 'w').write(str(os.getpid()))\ntime.sleep(60)\n"
+    (place.project / "test_slow.py").write_text((place.project / "test_rows.py").read_text() + slow)
+    began = place.project / "began"
+    turns = [
+        [command("rm -rf sub")],
+        [command("python3 -m unittest -v test_slow", yield_time_ms=30_000)],
+    ]
+    model = place.start({"STOP": turns}, DIRECT)
+    with agent.AppServer(place.prefix, place.home, place.project) as server:
+        turn = server.begin(
+            "STOP please", place.project, approvalPolicy="never", sandbox="danger-full-access"
+        )
+        while not (began.exists() and began.read_text()):
+            time.sleep(0.1)
+        time.sleep(1)
+        server.call("turn/interrupt", **turn)
+        server.rest()
+    model.close()
+    process = Path("/proc") / began.read_text()
+    for _ in range(100):
+        if not process.exists():
+            break
+        time.sleep(0.1)
+    assert not process.exists()
+    refused, stopped = place.calls().values()
+    assert (refused["status"], refused["executed"]) == ("finished", 0)
+    assert (stopped["status"], stopped["executed"]) in {("started", None), ("finished", 1)}
+    place.yarp("archive", "verify")
+
+
+def test_hooked_in_twice_nothing_is_kept_twice(place):
+    model = place.start({"TWICE": [[command(FAILING)], [command("echo one")]]}, DIRECT)
+    (place.project / ".git").mkdir()
+    with (place.home / ".codex" / "config.toml").open("a") as file:
+        file.write(f'[projects."{place.project}"]\ntrust_level = "trusted"\n')
+    words = [*YARP, "install", "codex", "--scope", "project"]
+    done = subprocess.run(
+        words, cwd=place.project, capture_output=True, text=True, env=os.environ, check=True
+    )
+    assert "had Codex trust them" in done.stdout
+    place.run("TWICE please")
+    model.close()
+    calls = place.calls()
+    assert set(calls) == {"call_TWICE_0_0", "call_TWICE_1_0"}
+    assert all(call["status"] == "finished" for call in calls.values())
+    assert calls["call_TWICE_0_0"]["archive_ref"] in model.results()["call_TWICE_0_0"]
+    place.yarp("archive", "verify")
 
 
 def test_with_approvals_on_codex_still_asks_and_judges_the_command_itself(place):
