@@ -282,6 +282,14 @@ def test_what_is_kept_of_the_file_is_private(yarp_home, path):
     assert any(one.read_bytes() == b'{"token": "secret"}' for one in kept)
 
 
+def test_the_hooks_of_ours_in_a_file_are_found_by_what_they_start(path):
+    assert hostfile.commands(str(path), host="acme") == []
+    lay(path, TEXTS["foreign hooks"])
+    install(path)
+    assert hostfile.commands(str(path), host="acme") == ["/opt/yarp hook acme"]
+    assert hostfile.commands(str(path), host="zeta") == []
+
+
 def test_the_command_of_a_hook_starts_this_yarp_from_anywhere(tmp_path, monkeypatch):
     import subprocess
 

@@ -209,6 +209,16 @@ def archive_directory() -> str:
     return os.path.dirname(paths.archive_file(load_config().settings().archive_path))
 
 
+def commands(path: str, *, host: str, comments: bool = False) -> list[str]:
+    """The texts in the file that start a hook of ours, in order; errors as for `install`."""
+    file = _File(path, host, comments=comments)
+    if file.text is None or file.is_blank():
+        return []
+    with _naming(path):
+        found = jsontext.parse(file.text, comments=comments).value
+    return [text for text in _strings(found) if _is_ours(text, file.marks)]
+
+
 class _File:
     """A host's file as it stands, and what is recorded of it."""
 
@@ -216,7 +226,7 @@ class _File:
         self.path = path
         self.target = os.path.realpath(path)
         self.comments = comments
-        self._marks = (f"hook {host}", f"hook --before {host}")
+        self.marks = (f"hook {host}", f"hook --before {host}")
         self.text = _read(path)
         name = hashlib.sha256(os.fsencode(self.target)).hexdigest()[:16]
         place = os.path.join(paths.data_dir(), "hosts", host)
@@ -259,7 +269,7 @@ class _File:
             listed = [entry for entry in wanted if entry.path[-1] == "[]"]
             _, count = jsontext.remove(text, self._is_marked, set(), comments=self.comments)
             known = () if self.record is None else self.record.entries
-            return count == sum(_is_ours(one.value, self._marks) for one in listed) and all(
+            return count == sum(_is_ours(one.value, self.marks) for one in listed) and all(
                 entry in wanted or not _has(text, entry, comments=self.comments) for entry in known
             )
 
@@ -286,7 +296,7 @@ class _File:
         return text
 
     def _is_marked(self, path: jsontext.Path, member: jsontext.Member) -> bool:
-        return path[-1] == "[]" and _is_ours(member.node.value, self._marks)
+        return path[-1] == "[]" and _is_ours(member.node.value, self.marks)
 
     def _is_entry(self, path: jsontext.Path, member: jsontext.Member) -> bool:
         known = () if self.record is None else self.record.entries

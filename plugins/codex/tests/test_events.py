@@ -348,6 +348,30 @@ def test_a_transcript_that_is_damaged_or_gone_closes_what_it_can(written, tmp_pa
     assert closed(str(tmp_path)) == closed("/no/such") == closed(None) == {}
 
 
+# -- the shell
+
+
+def test_a_command_has_no_words_of_the_users_own_once_codex_has_a_snapshot(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = str(tmp_path / ".codex" / "sessions" / "2026" / "rollout.jsonl")
+    start = event("PreToolUse", transcript_path=path)
+    assert decode(start).own_words == frozenset()
+    (tmp_path / ".bashrc").write_text(
+        "alias ll='ls -l'\nalias -g G='| grep'\n  git() {\n}\nfunction make { :; }\nfunction tox() {\n}\n"
+        'nvm () {\necho "a (b)"\nif [ x ]; then\nexport A=$(x)\n'
+    )
+    (tmp_path / ".zshenv").write_bytes(b"pytest() { x; }\n\xff() { }\n")
+    assert decode(start).own_words >= {"ll", "G", "git", "make", "tox", "nvm", "pytest"}
+    assert "echo" not in decode(start).own_words
+    snapshots = tmp_path / ".codex" / "shell_snapshots"
+    snapshots.mkdir(parents=True)
+    (snapshots / f"{CHILD}.1795999771693955627.sh").write_text("")
+    assert "git" in decode(start).own_words
+    assert decode({**start, "agent_id": CHILD}).own_words == frozenset()
+    (snapshots / f"{SESSION}.1795999771693955627.sh").write_text("")
+    assert decode(start).own_words == frozenset()
+
+
 # -- answers
 
 PRE_KEYS = {

@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from yarp.plugin import DataError, StorageError
-from yarp_codex.install import health, install, uninstall
+from yarp_codex.install import health, install, probe, sandbox, uninstall
 
 FOREIGN = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}}
 COMMENTS = b'{\n  // mine\n  "hooks": {}\n}\n'
@@ -265,3 +266,27 @@ def test_a_root_of_the_users_own_stays(codex, home):
         file.write("network_access = true\n")
     uninstall("user", False, None)
     assert 'writable_roots = ["/srv"]' in (codex / "config.toml").read_text()
+
+
+def test_the_hooks_as_they_are_configured_can_be_tried(home):
+    assert probe(None) == []
+    install("user", False, None)
+    install("project", False, str(home / "project"))
+    found = probe(str(home / "project"))
+    assert [one.where for one in found] == [
+        str(home / ".codex" / "hooks.json"), str(home / "project" / ".codex" / "hooks.json"),
+    ]  # fmt: skip
+    for one in found:
+        data = json.dumps(one.event).encode()
+        done = subprocess.run(one.words, input=data, capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (0, b"")
+    (home / ".codex" / "hooks.json").write_text("{")
+    assert len(probe(str(home / "project"))) == 1
+
+
+def test_the_sandbox_is_entered_only_where_the_user_wants_commands_wrapped_there(codex, home):
+    assert sandbox(None) is None
+    folder = home / "config" / "yarp"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text("version = 1\n[hosts.codex]\nsandbox = true\n")
+    assert sandbox(None)[1] == "sandbox"

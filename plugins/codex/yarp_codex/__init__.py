@@ -11,7 +11,7 @@ from yarp.plugin import Cut, Host, hookimpl
 def yarp_host() -> Host:
     """Codex: its shell tool, how the hooks get in, and what Codex keeps to itself."""
     from yarp_codex.events import decode, reply
-    from yarp_codex.install import health, install, uninstall
+    from yarp_codex.install import health, install, probe, sandbox, uninstall
 
     return Host(
         "codex",
@@ -24,6 +24,8 @@ def yarp_host() -> Host:
         install=install,
         uninstall=uninstall,
         health=health,
+        probe=probe,
+        sandbox=sandbox,
         cut=Cut(10_000, "tokens", keeps="ends"),
         withholds=(
             (

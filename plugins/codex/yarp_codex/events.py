@@ -7,7 +7,7 @@ never told of at all, is closed from the transcript when the turn does.
 from __future__ import annotations
 
 from yarp.plugin import CallEnded, CallStarted
-from yarp_codex import transcript
+from yarp_codex import shell, transcript
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def _started(event: dict[str, object], session: str, call_id: str, tool: str) ->
     model, directory = event.get("model"), event.get("cwd")
     path, turn_id = event.get("transcript_path"), event.get("turn_id")
     writable: tuple[str, ...] | None = ()
+    own_words: frozenset[str] | None = frozenset()
     if (
         tool == "Bash"
         and event.get("hook_event_name") == "PreToolUse"
@@ -66,6 +67,7 @@ def _started(event: dict[str, object], session: str, call_id: str, tool: str) ->
         and isinstance(turn_id, str)
     ):
         writable = transcript.writable(path, turn_id)
+        own_words = shell.own_words(path, str(event.get("agent_id") or session))
     return CallStarted(
         session,
         _own_id(event, call_id),
@@ -75,6 +77,7 @@ def _started(event: dict[str, object], session: str, call_id: str, tool: str) ->
         working_directory=directory if isinstance(directory, str) else None,
         unpermissioned=event.get("permission_mode") == "bypassPermissions",
         writable=writable,
+        own_words=own_words,
     )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
+from contextlib import suppress
 from typing import Any
 
-from yarp.plugin import Health, YarpError, hostfile
+from yarp.plugin import Health, Probe, YarpError, hostfile
 from yarp_codex.appserver import AppServer, version
 from yarp_codex.settings import Settings
 
@@ -85,6 +86,40 @@ def health(directory: str | None) -> Health:
         version=None if codex is None else version(codex),
         notes=notes,
     )
+
+
+def probe(directory: str | None) -> list[Probe]:
+    """The hooks before a call, as they stand in the configuration."""
+    event: dict[str, object] = {
+        "session_id": "yarp-doctor",
+        "turn_id": "yarp-doctor",
+        "transcript_path": None,
+        "cwd": os.path.abspath(directory or os.getcwd()),
+        "hook_event_name": "PreToolUse",
+        "model": "yarp-doctor",
+        "permission_mode": "default",
+        "tool_name": "Bash",
+        "tool_input": {"command": "true"},
+        "tool_use_id": "yarp-doctor",
+    }
+    found = []
+    for scope in ("user", "project"):
+        path = _hooks_file(scope, directory)
+        with suppress(YarpError):  # `health` tells of a file that cannot be read
+            found += [
+                Probe(["/bin/sh", "-c", command], event, path)
+                for command in hostfile.commands(path, host=_HOST)
+                if "--before" in command
+            ]
+    return found
+
+
+def sandbox(directory: str | None) -> list[str] | None:  # noqa: ARG001 - it is the user's own
+    """What runs a command in Codex's sandbox, where the user wants commands wrapped there."""
+    codex = shutil.which("codex")
+    if codex is None or not _wants_root():
+        return None
+    return [codex, "sandbox", "-c", 'sandbox_mode="workspace-write"']
 
 
 def _problem(path: str, directory: str | None) -> str | None:

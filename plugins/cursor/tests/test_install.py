@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 
 from yarp.plugin import DataError, StorageError
-from yarp_cursor.install import health, install, uninstall
+from yarp_cursor.install import health, install, probe, uninstall
 
 FOREIGN = {"version": 1, "hooks": {"preToolUse": [{"command": "lint", "matcher": "Shell"}]}}
 KEPT = {
@@ -132,3 +133,13 @@ def test_the_version_is_read_from_where_the_program_lies(home, monkeypatch):
     monkeypatch.setenv("PATH", f"{home / 'bin'}:/usr/bin:/bin")
     found = health(None)
     assert (found.installed, found.version, found.hooked_in) == (True, "2026.09.18-0123abc", False)
+
+
+def test_the_hooks_as_they_are_configured_can_be_tried(home):
+    assert probe(None) == []
+    install("user", False, None)
+    (found,) = probe(None)
+    assert found.where == str(home / ".cursor" / "hooks.json")
+    data = json.dumps(found.event).encode()
+    done = subprocess.run(found.words, input=data, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"{}")

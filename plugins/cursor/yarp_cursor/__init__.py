@@ -11,7 +11,7 @@ from yarp.plugin import Host, hookimpl
 def yarp_host() -> Host:
     """Cursor: its shell tool, how the hooks get in, and what Cursor keeps to itself."""
     from yarp_cursor.events import decode, replace, reply
-    from yarp_cursor.install import health, install, uninstall
+    from yarp_cursor.install import health, install, probe, uninstall
 
     return Host(
         "cursor",
@@ -28,6 +28,7 @@ def yarp_host() -> Host:
         install=install,
         uninstall=uninstall,
         health=health,
+        probe=probe,
         withholds=(
             (
                 "The result of a shell command is never replaced by a hook; a shorter answer "

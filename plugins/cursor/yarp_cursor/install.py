@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import suppress
 
-from yarp.plugin import Health, YarpError, hostfile
+from yarp.plugin import Health, Probe, YarpError, hostfile
 
 _HOST = "cursor"
 # Seconds. Before a call, the archive is waited for; after one, for two seconds at most.
@@ -67,6 +68,28 @@ def health(directory: str | None) -> Health:
         version=None if program is None else _version(program),
         notes=notes,
     )
+
+
+def probe(directory: str | None) -> list[Probe]:
+    """The hooks before a call, as they stand in the configuration."""
+    event: dict[str, object] = {
+        "conversation_id": "yarp-doctor",
+        "hook_event_name": "preToolUse",
+        "cwd": os.path.abspath(directory or os.getcwd()),
+        "tool_name": "Shell",
+        "tool_input": {"command": "true"},
+        "tool_use_id": "yarp-doctor",
+    }
+    found = []
+    for scope in ("user", "project"):
+        path = _hooks_file(scope, directory)
+        with suppress(YarpError):  # `health` tells of a file that cannot be read
+            found += [
+                Probe(["/bin/sh", "-c", command], event, path)
+                for command in hostfile.commands(path, host=_HOST, comments=True)
+                if "--before" in command
+            ]
+    return found
 
 
 def _hooks_file(scope: str, directory: str | None) -> str:
