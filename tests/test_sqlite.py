@@ -1,6 +1,7 @@
 """Connections and errors of SQLite, on real files."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -40,6 +41,20 @@ def test_a_reader_works_beside_a_writer_and_after_it(path):
     reader = sqlite.connect(path, readonly=True)
     assert reader.execute("SELECT a FROM t").fetchall() == [(0,)]
     reader.close()
+
+
+@pytest.mark.parametrize("size", [None, 4096])
+def test_a_new_file_has_larger_pages_and_an_old_one_keeps_its_own(path, size):
+    if size is not None:
+        old = sqlite3.connect(path)
+        old.execute(f"PRAGMA page_size = {size}")
+        old.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        old.execute("PRAGMA journal_mode = WAL")
+        old.close()
+    writer = make(path)
+    assert writer.execute("PRAGMA page_size").fetchone() == (size or sqlite.PAGE_BYTES,)
+    assert writer.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    writer.close()
 
 
 LEAVE_A_LOG = """

@@ -76,6 +76,8 @@ PERM, NOMEM, AUTH, PROTOCOL = 3, 7, 23, 15
 
 # A writer that leaves by os._exit never checkpoints at close; a short WAL keeps every open fast.
 WAL_PAGES = 256
+# Of a new archive: twice SQLite's default, with which a large stream costs a fifth less to store.
+PAGE_BYTES = 8192
 _SWITCH_TIMEOUT_MS = 25
 _SWITCH_PAUSE_S = 0.010
 _MAX_STORED_BYTES = 1_000_000_000
@@ -209,6 +211,7 @@ def _prepare_writer(connection: Connection, path: str, busy_timeout_ms: int) -> 
     if execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         # Switching does not wait: it needs the file to itself, and two processes that open a
         # new file at once would otherwise see each other's lock as an error.
+        execute(f"PRAGMA page_size = {PAGE_BYTES}")
         execute("PRAGMA auto_vacuum = INCREMENTAL")
         _switch_to_wal(connection, path, busy_timeout_ms)
     execute("PRAGMA synchronous = FULL")

@@ -10,7 +10,7 @@ from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
 from yarp.errors import StorageError
 
 SESSION = SessionKey("acme", "bob", "s-1")
-LARGE = 400_000
+LARGE = 250_000
 
 
 @pytest.fixture
