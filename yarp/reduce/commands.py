@@ -26,8 +26,10 @@ _SOURCED = (
 )  # fmt: skip
 # Their output is one line.
 _ONE_LINE = frozenset(("pwd", "date", "whoami", "hostname", "nproc"))
-# So it is unless they fail: then they print nothing.
-ONE_LINE_OR_NONE = frozenset(("pushd", "popd", "which", "type", "command"))
+# So it is unless they fail: then they print nothing. It is a path.
+ONE_LINE_OR_NONE = frozenset(("pushd", "popd", "which", "command"))
+PATH = b"/~"
+COUNT = b" 0123456789"
 # Expansions to the exit status of the pipeline before, and to that of its first command.
 STATUS = frozenset(("$?", "${?}"))
 FIRST_STATUS = frozenset(("${PIPESTATUS[0]}", "${PIPESTATUS}", "$PIPESTATUS", "${pipestatus[1]}"))
@@ -115,11 +117,12 @@ def lines(name: str, words: list[Word], *, optional: bool, relied: bool) -> list
     `relied`: what follows runs only if this command succeeds.
     """
     if name in _ONE_LINE:
-        return [Line((b"", b""), status="", optional=optional)]
+        starts = PATH if name == "pwd" else b""
+        return [Line((b"", b""), status="", optional=optional, starts=starts)]
     if name in ONE_LINE_OR_NONE and len(words) <= 2 + (name == "command"):
         if not relied or not all(argument(word) for word in words):
             raise Unclear
-        return [Line((b"", b""), status="", optional=optional)]
+        return [Line((b"", b""), status="", optional=optional, starts=PATH)]
     if name == "printf" and len(words) == 2:
         return _printed(words[1].literal, optional=optional)
     if name != "echo":

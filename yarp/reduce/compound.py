@@ -7,6 +7,7 @@ leaves the output exact. Source: spec Reduction, Shell text.
 from __future__ import annotations
 
 from yarp.reduce.commands import (
+    COUNT,
     FILTERS,
     FIRST_STATUS,
     ONE_LINE_OR_NONE,
@@ -40,7 +41,6 @@ _MAX_SHELLS = 3  # bash -c 'bash -c "..."'
 # Their output is read by what stands behind them, and their errors are none.
 _FEEDERS = frozenset(("yes", "echo", "printf", "true", ":"))
 _SHELL_SAYS = (b"bash: ", b"/bin/bash: ", b"sh: ", b"/bin/sh: ")
-_FAILING = frozenset(("exit", "return", "false"))
 
 
 def read(text: str, rules: Compiled) -> Plan:
@@ -71,6 +71,8 @@ class _Reader:
         # Whether what is being read may not run, and whether what follows runs only after it.
         self._optional = False
         self._relied = False
+        # Whether something looks at how it ends: then `set -e` does not end the shell.
+        self._looked_at = False
         self._pushed = False
         # What now expands to the exit status of the last output.
         self._told: frozenset[str] = frozenset()
@@ -103,16 +105,22 @@ class _Reader:
 
     def chains(self, chains: list[Chain], sinks: Sinks) -> None:
         """Read a script whose output goes to `sinks`."""
+        outside = self._looked_at
         for chain in chains:
             if chain.background:
                 raise Unclear
             before = self._outputs()
-            if not self._errexit:
-                self._forget(before)
+            self._forget([one for one in before if one.shielded or not self._errexit])
             joins = [pipeline.join for pipeline in chain.pipelines[1:]]
             for pipeline, follows in zip(chain.pipelines, [*joins, ""], strict=True):
-                self._relied = follows == "&&" or (self._errexit and not follows)
-                self._pipeline(pipeline, sinks, self._outputs()[len(before) :])
+                self._looked_at = outside or bool(follows) or pipeline.negated
+                self._relied = follows == "&&" or (self._errexit and not self._looked_at)
+                earlier = self._outputs()
+                self._pipeline(pipeline, sinks, earlier[len(before) :])
+                self._looked_at = outside or bool(follows) or pipeline.negated
+                for one in self._outputs()[len(earlier) :]:
+                    one.shielded = one.shielded or self._looked_at
+        self._looked_at = outside
 
     def _outputs(self) -> list[Output]:
         return [item for item in self._items if isinstance(item, Output)]
@@ -225,7 +233,7 @@ class _Reader:
             self._consumed(stage, here)
         if len(self._items) > before:
             raise Unclear
-        self._items.append(Line((b"", b""), status="", optional=optional))
+        self._items.append(Line((b"", b""), status="", optional=optional, starts=COUNT))
         return True
 
     def _handed(self, stage: Part) -> list[str] | None:
@@ -385,10 +393,11 @@ class _Reader:
         if chains is None:
             return False
         self._shells += 1
-        kept = self._pipefail, self._errexit
+        kept = self._pipefail, self._errexit, self._looked_at, self._pushed
         self._pipefail, self._errexit = "pipefail" in options, "e" in options
+        self._looked_at = self._pushed = False
         self._inside(chains, sinks, apart=False, optional=optional)
-        self._pipefail, self._errexit = kept
+        self._pipefail, self._errexit, self._looked_at, self._pushed = kept
         self._shells -= 1
         return True
 
@@ -413,22 +422,27 @@ class _Reader:
                 self._errexit = on or word == "errexit"
 
 
-def _gives_up(stages: list[Part]) -> bool:
-    """`|| exit 1`: the status stays that of a failure."""
+def _gives_up(stages: list[Part], *, first: bool = True) -> bool:
+    """`|| exit 1`: the status stays that of a failure. `first`: it is the next thing that runs."""
     stage = stages[0]
     if len(stages) > 1 or stage.redirects:
         return False
     if isinstance(stage, Group):
-        last = stage.body[-1].pipelines if stage.body else []
-        return len(last) == 1 and not stage.body[-1].background and _gives_up(last[0].stages)
+        last = stage.body[-1] if stage.body else None
+        if last is None or last.background or len(last.pipelines) > 1 or last.pipelines[0].negated:
+            return False
+        return _gives_up(last.pipelines[0].stages, first=first and len(stage.body) == 1)
     if not isinstance(stage, Command) or not stage.words:
         return False
-    if stage.words[0].literal not in _FAILING:
+    if stage.words[0].literal == "false":
+        return True
+    if stage.words[0].literal not in ("exit", "return"):
         return False
     after = stage.words[1:]
-    # `exit $?` right behind the `||`: in a group something ran before it.
-    told = len(after) == 1 and after[0].parts in ([("words", "$?")], [("value", "$?")])
-    return told or all(word.literal not in (None, "0") for word in after)
+    if not after or (len(after) == 1 and after[0].parts[0][1] == "$?" and len(after[0].parts) == 1):
+        return first
+    number = after[0].literal or ""
+    return len(after) == 1 and number.isdecimal() and int(number) % 256 != 0
 
 
 def _plain(segment: Segment) -> bool:

@@ -13,7 +13,7 @@ from yarp.reduce.rules.match import BUILTIN, Selection
 
 # Their lines stand for themselves: two outputs of one are an output of it, and counts add up.
 _LINE_BY_LINE = (("find",), ("rg",), ("grep",), ("egrep",), ("fgrep",), ("git", "grep"))
-_DIFF = b"diff --git "
+_DIFF = b"diff --"
 _PYTEST = b"=" * 29 + b" test session starts ="
 # What never prints such a line itself, and what always begins with it (or prints nothing).
 _BEFORE_DIFF = (("git", "status"), ("git", "log"), ("git", "branch"))
@@ -29,7 +29,7 @@ _QUIET = ("--quiet", "--silent", "--no-header", "--collect-only", "--co")
 class Output:
     """What one command prints on standard output; without a selection nobody knows it."""
 
-    __slots__ = ("filter", "first", "known", "recovery", "selection")
+    __slots__ = ("filter", "first", "known", "recovery", "selection", "shielded")
 
     def __init__(self, selection: Selection | None, *, recovery: bool = False) -> None:
         self.selection = selection
@@ -37,6 +37,8 @@ class Output:
         self.known = True
         # Whether it is the output of the first command of its pipeline.
         self.first = False
+        # Whether `set -e` lets its failure pass, because something looks at it.
+        self.shielded = False
         self.filter = Filter()
 
     def narrow(self, added: Filter) -> None:
@@ -53,6 +55,7 @@ def segments_of(items: list[Output | Line]) -> list[Segment]:
     """The outputs as segments with the lines around them; Unclear: they cannot be told apart."""
     segments: list[Segment] = []
     pending: list[Line] = []
+    joined: list[Segment] = []
     for item in items:
         if isinstance(item, Line):
             pending.append(item)
@@ -71,6 +74,7 @@ def segments_of(items: list[Output | Line]) -> list[Segment]:
                 if both := _united(last, segment):
                     last.selection = both
                     last.known = last.known and segment.known
+                    joined.append(last)
                     continue
                 segment.opening = _opening(last, segment)
                 if not segment.opening:
@@ -84,7 +88,7 @@ def segments_of(items: list[Output | Line]) -> list[Segment]:
     segments[-1].after = pending
     for segment in segments:
         # The status of one command is not that of another one printed earlier.
-        for line in segment.after[1:]:
+        for line in segment.after[0 if segment in joined else 1 :]:
             line.status = ""
         for line in segment.before:
             line.status = ""

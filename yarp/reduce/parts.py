@@ -273,6 +273,8 @@ def _matches(line: Line, text: bytes) -> bool:
     texts = line.texts
     if len(texts) == 1:
         return text == texts[0]
+    if line.starts and (not text or text[0] not in line.starts):
+        return False
     if line.status:
         return _number(line, text) is not None
     if not (text.startswith(texts[0]) and text.endswith(texts[-1])):

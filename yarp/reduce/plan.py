@@ -27,14 +27,17 @@ class Line:
     """A line that an `echo` of the text prints: `texts` with something unknown between them.
 
     `status`: the expansion of an exit status that is the unknown thing, while it is the status
-    of the output before; else empty. `optional`: it is
-    printed only if that command succeeded, or failed.
+    of the output before; else empty. `optional`: it is printed only if that command succeeded,
+    or failed. `starts`: the characters one of which it begins with; empty: any.
     """
 
-    __slots__ = ("optional", "status", "texts")
+    __slots__ = ("optional", "starts", "status", "texts")
 
-    def __init__(self, texts: tuple[bytes, ...], *, status: str, optional: bool) -> None:
+    def __init__(
+        self, texts: tuple[bytes, ...], *, status: str, optional: bool, starts: bytes = b""
+    ) -> None:
         self.texts = texts
+        self.starts = starts
         self.status = status
         self.optional = optional
 
