@@ -166,18 +166,19 @@ class _Names:
         if spread:
             pieces.append(Piece(b"by directory: " + spread, 2, 0, 0))
         made = {place for place in places if _MADE.search(place)}
-        written, rest = leaves, []
-        if made:
-            placed = list(zip(leaves, homes, strict=True))
-            written = [path for path, home in placed if home not in made]
-            rest = [path for path, home in placed if home in made]
         # What lies at the top is what a list is read for first.
-        level = min((path.count(b"/", 0, -1) for path in written), default=0)
-        shallow = [path for path in written if path.count(b"/", 0, -1) == level]
-        if len(shallow) * 4 > len(written):
-            shallow = []
-        chosen = set(shallow)
-        deep = [path for path in written if path not in chosen] if chosen else written
+        depths = {place: place.count(b"/") for place in places if place not in made}
+        level = min(depths.values(), default=0)
+        highest = {place for place, depth in depths.items() if depth == level}
+        if sum(places[place] for place in highest) * 4 > sum(places[place] for place in depths):
+            highest = set()
+        shallow: list[bytes] = []
+        deep, rest = leaves, shallow
+        if made or highest:
+            placed = list(zip(leaves, homes, strict=True))
+            shallow = [path for path, home in placed if home in highest]
+            rest = [path for path, home in placed if home in made]
+            deep = [path for path, home in placed if home not in highest and home not in made]
         for some, worths in ((shallow, (2, 2, 2)), (deep, (3, 4, 5)), (rest, (6, 7, 8))):
             for line in factor(some):
                 worth = worths[0] if line.odd else worths[1] if b"{" in line.text else worths[2]

@@ -64,20 +64,20 @@ def factor(paths: list[bytes]) -> list[Line]:
     shapes = text.split(b"\n")
     counts = Counter(shapes)
     kinds = list(counts)
-    looks = _looks(kinds)
+    leaves = [shape[shape.rfind(b"/", 0, -1) + 1 :] for shape in kinds]
+    looks = _looks(leaves)
     common: dict[bytes, int] = {}
     for look, count in zip(looks, counts.values(), strict=True):
         common[look] = common.get(look, 0) + count
     few = max(1, len(paths) // 25) if len(paths) >= 12 else 0
     # A name that stands in many directories is none that looks like no other.
     tails: dict[bytes, int] = {}
-    for shape, count in counts.items():
-        tail = shape[shape.rfind(b"/", 0, -1) + 1 :]
-        tails[tail] = tails.get(tail, 0) + count
+    for leaf, count in zip(leaves, counts.values(), strict=True):
+        tails[leaf] = tails.get(leaf, 0) + count
     rare = {
         shape
-        for shape, look in zip(kinds, looks, strict=True)
-        if common[look] <= few and tails[shape[shape.rfind(b"/", 0, -1) + 1 :]] < _RANGE_MEMBERS
+        for shape, look, leaf in zip(kinds, looks, leaves, strict=True)
+        if common[look] <= few and tails[leaf] < _RANGE_MEMBERS
     }
     groups: dict[bytes, list[bytes]] = {
         shape: [] for shape, count in counts.items() if count >= _RANGE_MEMBERS
@@ -102,9 +102,9 @@ def factor(paths: list[bytes]) -> list[Line]:
     ]
 
 
-def _looks(shapes: list[bytes]) -> list[bytes]:
-    """What each last name looks like: runs of small letters, of capitals, of digits."""
-    text = b"\n".join([shape[shape.rfind(b"/", 0, -1) + 1 :] for shape in shapes])
+def _looks(names: list[bytes]) -> list[bytes]:
+    """What each name looks like: runs of small letters, of capitals, of digits."""
+    text = b"\n".join(names)
     text = text.translate(_KINDS)
     # Each run as one letter: in steps of the whole text, where a pattern takes one for each run.
     for twice in (b"aa", b"AA"):
