@@ -10,6 +10,8 @@ from yarp.reduce.families.patterns import pattern_of
 
 _KEPT_BYTES = 1 << 20
 _LINE_SHOWN = 300
+# What a forge says of one pull request takes two lines.
+_ITEM = pattern_of(rb"  #[0-9]+ ")
 _NUMBER = pattern_of(rb"[0-9a-f]{6,}|[0-9]+")
 _WORD = pattern_of(rb"[A-Za-z][\w-]{3,}")
 _STATE = pattern_of(
@@ -54,20 +56,28 @@ class Outline:
         pieces: list[Piece] = []
         seen: dict[bytes, int] = {}
         blank = 0
+        first = b""  # the first line of an item that goes on in the next one
         for at, line in enumerate(lines):
             text = line.rstrip()
+            below = lines[at + 1] if at + 1 < len(lines) else b""
             if not text:
                 blank += 1
+                continue
+            if _ITEM.match(text) and below.startswith(b"  ") and not _ITEM.match(below):
+                first = text + b"\n"
                 continue
             shape = _NUMBER.sub(b"#", text)
             again = seen.get(shape, 0)
             seen[shape] = again + 1
             worth = self._worth(text, at, len(lines))
-            if again >= 3:
+            if not text[:1].isspace() and below[:1].isspace():
+                worth = min(worth, 2)  # what the lines below are about
+            if again >= 3 and not first:
                 worth = max(worth, 7)
             if len(text) > _LINE_SHOWN:
                 text = text[:_LINE_SHOWN] + b" [...]"
-            pieces.append(Piece(text, worth, 0, 1, _terms(text)))
+            text, first = first + text, b""
+            pieces.append(Piece(text, worth, 0, terms=_terms(text)))
         if pieces:
             pieces[0].worth = 0
             pieces[0].lines += blank

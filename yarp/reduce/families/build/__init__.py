@@ -29,12 +29,18 @@ _WRAPPERS = frozenset({
     "make", "gmake", "just", "task", "npm", "pnpm", "yarn", "bun", "tox", "nox", "gradle",
     "gradlew",
     "mvn", "mvnw", "dotnet", "bazel", "bazelisk", "pre-commit", "ninja", "cmake", "swift", "poetry",
-    "hatch", "ctest", "test", "build", "check", "lint", "typecheck",
+    "hatch", "ctest", "gh", "test", "build", "check", "lint", "typecheck",
 })  # fmt: skip
 
 
 # What ant puts before each line of a task.
 _TASK = pattern_of(rb"(?m)^ {1,12}\[[\w.-]+\] ")
+
+
+# What gh puts before each line of a workflow's log: the job, the step, the time.
+_STEP = pattern_of(rb"(?m)^[^\t\n]*\t[^\t\n]*\t(?:\xef\xbb\xbf)?\d{4}-\d\d-\d\dT[\d:.]+Z ?")
+_STEP_FAILED = pattern_of(rb"(?m)^([^\t\n]+)\t([^\t\n]*)\t\S+Z ##\[error\]")
+_STEPS_KEPT = 100
 
 
 class Family(base.Family):
@@ -43,6 +49,7 @@ class Family(base.Family):
     def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
         super().__init__(argv, options)
         self.report = Report()
+        self.steps: dict[bytes, None] = {}
         self.lanes = (_Lane(Reader(self.report, 0)), _Lane(Reader(self.report, 1)))
         self.tests = _Tests(argv, options) if argv[0].rpartition("/")[2] in _WRAPPERS else None
 
@@ -50,6 +57,11 @@ class Family(base.Family):
         """Take whole lines of one stream."""
         if self.argv[0] == "ant":
             block = _TASK.sub(b"", block)
+        elif self.argv[0] == "gh":
+            for found in _STEP_FAILED.finditer(block):
+                if len(self.steps) < _STEPS_KEPT:
+                    self.steps[b"%b / %b" % found.groups()] = None
+            block = _STEP.sub(b"", block)
         self.lanes[stream].feed(block)
         if self.tests is not None:
             self.tests.feed(stream, block)
@@ -59,6 +71,9 @@ class Family(base.Family):
         for lane in self.lanes:
             lane.finish()
         report = self.report
+        if self.steps:
+            # Who shows the log of a run that failed has not failed.
+            status = base.Status(1)
         failed = not status.success
         if not self._own_words(failed=failed):
             return None
@@ -68,10 +83,14 @@ class Family(base.Family):
         known = told or report.outcomes or report.diagnostics or report.names or report.noises
         if not known and not tested and not (failed and report.troubled()):
             return None
-        budget = self.options.get("failure_bytes" if failed else "success_bytes", 4096)
+        which = "failure_bytes" if failed and not self.steps else "success_bytes"
+        budget = self.options.get(which, 4096)
         out = pieces(report, budget, failed=failed)
         if tested:
-            return _merged(tested, out)
+            out = _merged(tested, out)
+        if self.steps:
+            text = b"steps that failed (%d): %b" % (len(self.steps), b"; ".join(self.steps))
+            out.insert(0, base.Piece(text, 0, 0, 0, ("##[error]",)))
         return out or None
 
     def _own_words(self, *, failed: bool) -> bool:

@@ -42,6 +42,8 @@ _OUTCOMES = (
     r"|Error occurred when checking code style"
     r"|Your code has been rated|\[\*\] \d+ |No fixes available|ParseError: "
     r"|The command (?:was )?(?:failed|exited)|Command failed|command failed"
+    # workflows
+    r"|##\[error\]"
     # coverage
     r"|All files +\|"
     # documentation: sphinx, mkdocs
@@ -105,7 +107,7 @@ _NOISES = (
     r"|  - (?:Installing|Downloading) |.*\[built\] \[code generated\]"
     r"|(?:runtime|cacheable|orphan) modules "
     r"|> \S+@\S+ \S+$|> [a-z]|\$ \S|//\S+ +(?:\(cached\) )?PASSED\b|yarn run v|nox > "
-    r"|PASS \S|\s+[✓√○] \S"
+    r"|##\[(?:group|endgroup|command|debug|section)\]|\[command\]|PASS \S|\s+[✓√○] \S"
     r"|hint: |Compilation error\.|\s*[\w./\[\]-]+ *(?:\| +[\d.]+ *){3,}\||-+(?:\|-+){3,}"
     r"|Errors  Files$| {4,}\d+  \S+:\d+$"
 )
