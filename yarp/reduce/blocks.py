@@ -156,9 +156,12 @@ def _plain(block: bytes) -> bytes:
 
 def _last_states(block: bytes) -> bytes:
     """The block's lines as a terminal shows them at last: what a carriage return overwrote goes."""
-    returns = block.count(b"\r")
-    at_starts = block.count(b"\n\r") + block.startswith(b"\r")
-    if returns in (block.count(b"\r\n"), at_starts):
+    first = block.find(b"\r")
+    if block[max(0, first - 1) : first] in (b"", b"\n"):
+        beside = block.count(b"\n\r") + block.startswith(b"\r")
+    else:
+        beside = block.count(b"\r\n")
+    if block.count(b"\r") == beside:
         return block.translate(None, b"\r")  # nothing was overwritten
     while b"\r\r" in block:
         block = block.replace(b"\r\r", b"\r")
