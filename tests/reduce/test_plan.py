@@ -303,6 +303,7 @@ TABLE = [
     ("od f; echo ----; git diff", "whole / '----' git-diff; final"),
     ("git status && echo ---- && git diff", "exact"),
     ('git status; echo "$X"; git diff', "exact"),
+    ("echo -----; ls; " * 65, "exact"),
     # Not understood, or not to be.
     ("for f in *.py; do pytest $f; done", "exact"),
     ("if pytest; then echo ok; fi", "exact"),

@@ -21,6 +21,7 @@ _BEFORE_PYTEST = frozenset(("pip", "pip3", "uv", "poetry"))
 # Read as what `make check` prints, where nobody tells the tools apart either.
 _TOOLS = frozenset(("build", "test"))
 _SEVERAL = "several"
+_SEGMENTS = 64
 # Each says what it did in lines of its own; two runs of one are told as one that did both.
 _INSTALLERS = frozenset(("apt", "apt-get", "pip", "pip3", "npm"))
 _QUIET = ("--quiet", "--silent", "--no-header", "--collect-only", "--co")
@@ -85,6 +86,8 @@ def segments_of(items: list[Output | Line]) -> list[Segment]:
             segment.before = pending
         pending = []
         segments.append(segment)
+        if len(segments) > _SEGMENTS:
+            raise Unclear
     segments[-1].after = pending
     for segment in segments:
         # The status of one command is not that of another one printed earlier.
