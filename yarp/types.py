@@ -47,7 +47,8 @@ class CallStarted(Value):
     None and the core fills it in, as it does with `archive_ref` once the begin is committed.
     `account` None means the account of the operating system. Times are Unix milliseconds.
     `unpermissioned`: the host runs it without asking anybody; None: the host does not say.
-    `detached`: the host does not wait for its output, so it must come as it is printed.
+    `detached`: its output must come as it is printed, since the host does not wait for it, or a
+    program reads it.
     `writable`: the only directories that the host's sandbox lets it write to; None: any.
     `own_words`: the functions and aliases that the host's shell has, and that a command run
     elsewhere would not find; None: not known. A command that uses one is never wrapped.

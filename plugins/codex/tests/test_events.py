@@ -199,10 +199,67 @@ def test_what_the_transcript_does_not_tell_counts_as_nowhere(written, tmp_path):
         assert said(path) == ()
 
 
+def test_the_folder_and_the_shell_that_the_model_asked_for_count(written):
+    def started(arguments):
+        path = written(
+            context(FREE), called("call_0", {"workdir": "/no"}), called("call_1", arguments)
+        )
+        return decode(event("PreToolUse", transcript_path=path))
+
+    assert started({"cmd": "ls"}).working_directory == "/srv/demo"
+    assert started({"cmd": "ls", "workdir": "sub"}).working_directory == "/srv/demo/sub"
+    assert started({"cmd": "ls", "workdir": "/srv/other"}).working_directory == "/srv/other"
+    assert started({"cmd": "ls", "workdir": 7}).working_directory == "/srv/demo"
+    assert started({"cmd": "ls", "shell": "/usr/bin/fish"}).own_words is None
+    assert started("{broken workdir").working_directory == "/srv/demo"
+
+
+def script(call_id, source):
+    return (
+        "response_item",
+        {"type": "custom_tool_call", "name": "exec", "call_id": call_id, "input": source},
+    )
+
+
+def ran(call_id, output):
+    content = [{"type": "input_text", "text": output}]
+    return (
+        "response_item",
+        {"type": "custom_tool_call_output", "call_id": call_id, "output": content},
+    )
+
+
+SHOWS = 'const r = await tools.exec_command({cmd: "ls"}); text(r.output);'
+READS = 'const r = await tools.exec_command({cmd: "ls"}); text(JSON.parse(r.output).x);'
+
+
+@pytest.mark.parametrize(
+    ("records", "apart"),
+    [
+        ([], False),
+        ([script("c1", SHOWS)], False),
+        ([script("c1", READS)], True),
+        ([script("c1", READS), ran("c1", "Script completed"), script("c2", SHOWS)], False),
+        (
+            [script("c1", READS), ran("c1", "Script running with cell ID 7"), script("c2", SHOWS)],
+            True,
+        ),
+        ([script("c1", SHOWS), script("c2", READS)], True),
+        ([script("c1", READS), context(FREE), script("c2", SHOWS)], False),
+    ],
+)
+def test_an_output_that_a_script_reads_comes_as_it_is(written, records, apart):
+    path = written(context(FREE), *records)
+    nested = event("PreToolUse", transcript_path=path, tool_use_id="exec-1")
+    assert decode(nested).detached is apart
+    direct = event("PreToolUse", transcript_path=path)
+    assert decode(direct).detached is False
+
+
 def test_the_turn_is_found_behind_megabytes_of_output(written):
     noise = [answered(f"call_{number}", "x" * 300_000) for number in range(12)]
     path = written(context({"type": "read-only"}, turn_id="earlier"), context(FREE), *noise)
-    assert transcript.writable(path, TURN) is None
+    assert transcript.before(path, TURN, "call_1").writable is None
 
 
 @pytest.mark.parametrize("status", [0, 3, -1, 137])

@@ -6,6 +6,8 @@ never told of at all, is closed from the transcript when the turn does.
 
 from __future__ import annotations
 
+import os
+
 from yarp.plugin import CallEnded, CallStarted
 from yarp_codex import shell, transcript
 
@@ -57,28 +59,40 @@ def decode(event: dict[str, object]) -> CallStarted | tuple[CallEnded, ...] | No
 
 def _started(event: dict[str, object], session: str, call_id: str, tool: str) -> CallStarted:
     model, directory = event.get("model"), event.get("cwd")
+    place = directory if isinstance(directory, str) else None
+    call = CallStarted(
+        session,
+        _own_id(event, call_id),
+        tool,
+        event.get("tool_input"),
+        model=model if isinstance(model, str) else None,
+        working_directory=place,
+        unpermissioned=event.get("permission_mode") == "bypassPermissions",
+        writable=(),
+    )
     path, turn_id = event.get("transcript_path"), event.get("turn_id")
-    writable: tuple[str, ...] | None = ()
-    own_words: frozenset[str] | None = frozenset()
     if (
         tool == "Bash"
         and event.get("hook_event_name") == "PreToolUse"
         and isinstance(path, str)
         and isinstance(turn_id, str)
     ):
-        writable = transcript.writable(path, turn_id)
-        own_words = shell.own_words(path, str(event.get("agent_id") or session))
-    return CallStarted(
-        session,
-        _own_id(event, call_id),
-        tool,
-        event.get("tool_input"),
-        model=model if isinstance(model, str) else None,
-        working_directory=directory if isinstance(directory, str) else None,
-        unpermissioned=event.get("permission_mode") == "bypassPermissions",
-        writable=writable,
-        own_words=own_words,
-    )
+        found = transcript.before(path, turn_id, call_id)
+        call.writable = found.writable
+        call.own_words = shell.own_words(path, str(event.get("agent_id") or session))
+        call.detached = any(not _only_shows(source) for source in found.scripts)
+        workdir = found.arguments.get("workdir")
+        if isinstance(workdir, str) and workdir:
+            call.working_directory = os.path.join(place or "/", workdir)
+        if found.arguments.get("shell"):
+            call.own_words = None  # whatever that one means by the text
+    return call
+
+
+def _only_shows(source: str) -> bool:
+    from yarp_codex.script import only_shows
+
+    return only_shows(source)
 
 
 def _own_id(event: dict[str, object], call_id: str) -> str:

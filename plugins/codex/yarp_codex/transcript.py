@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+# The kind of a record stands at its beginning.
+_HEAD_BYTES = 256
+_NESTED_ID = "exec-"
 _BLOCK_BYTES = 256 << 10
 # How far back is looked for a call's turn, and for the calls of a turn that ends.
 _CALL_BYTES = 32 << 20
@@ -22,15 +25,49 @@ _WRITABLE = b'{"path":{"type":"path","path":"'
 _ACCESS = b'"},"access":"write"}'
 
 
-def writable(path: str, turn_id: str) -> tuple[str, ...] | None:
-    """The directories that commands of this turn may write to; None: any at all.
+class Before:
+    """What the transcript tells of a call that is about to run.
 
-    What cannot be told counts as none of them.
+    `writable`: the directories that it may write to; None: any at all; what cannot be told counts
+    as none of them. `arguments`: what the model asked for, where it says more than the text.
+    `scripts`: the sources of what runs now in code mode.
     """
-    mark = f'"type":"turn_context","payload":{{"turn_id":"{turn_id}"'.encode()
-    line = _last_line(path, mark)
-    if line is None:
-        return ()
+
+    __slots__ = ("arguments", "scripts", "writable")
+
+    def __init__(self) -> None:
+        self.writable: tuple[str, ...] | None = ()
+        self.arguments: dict[str, Any] = {}
+        self.scripts: list[str] = []
+
+
+def before(path: str, turn_id: str, call_id: str) -> Before:
+    """What stands in the transcript of this turn and of this call."""
+    found = Before()
+    opens = f'"type":"turn_context","payload":{{"turn_id":"{turn_id}"'.encode()
+    named = f'"call_id":"{call_id}"'.encode()
+    nested = call_id.startswith(_NESTED_ID)
+    ended: set[bytes] = set()
+    for line in _from_the_end(path, _CALL_BYTES):
+        head = line[:_HEAD_BYTES]
+        if opens in head:
+            found.writable = _writable(line)
+            break
+        if nested and b'"type":"custom_tool_call' in head:
+            call = line.partition(b'"call_id":"')[2].partition(b'"')[0]
+            if b'_output"' in head:
+                # One that only waits for its end goes on.
+                if b"cell ID" not in line:
+                    ended.add(call)
+            elif call not in ended:
+                found.scripts.append(str(_payload(line).get("input")))
+        elif b'"type":"function_call"' in head and named in line and _says_more(line):
+            found.arguments = _arguments(_payload(line))
+    return found
+
+
+def _writable(line: bytes) -> tuple[str, ...] | None:
+    """The directories that a `turn_context` lets commands write to; None: any at all."""
     if b'"sandbox_policy":{"type":"danger-full-access"}' in line:
         return None
     found = []
@@ -40,6 +77,30 @@ def writable(path: str, turn_id: str) -> tuple[str, ...] | None:
         if access and not {b'"', b"\\"} & {bytes([one]) for one in directory}:
             found.append(os.fsdecode(directory))
     return tuple(dict.fromkeys(found))
+
+
+def _says_more(line: bytes) -> bool:
+    return b'\\"workdir\\"' in line or b'\\"shell\\"' in line
+
+
+def _payload(line: bytes) -> dict[str, Any]:
+    import json
+
+    try:
+        payload = json.loads(line)["payload"]
+    except (ValueError, TypeError, KeyError):
+        return {}
+    return payload if isinstance(payload, dict) else {}
+
+
+def _arguments(payload: dict[str, Any]) -> dict[str, Any]:
+    import json
+
+    try:
+        found = json.loads(payload["arguments"])
+    except (ValueError, TypeError, KeyError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def exit_code(path: str, call_id: str) -> int | None:
@@ -202,7 +263,7 @@ def _happened(calls: dict[str, Told], item: dict[str, Any]) -> None:
     if not isinstance(call_id, str):
         return
     if call_id not in calls:
-        if kind not in _NESTED or not call_id.startswith("exec-"):
+        if kind not in _NESTED or not call_id.startswith(_NESTED_ID):
             return
         name = _NESTED[kind] or f"mcp__{item.get('server')}__{item.get('tool')}"
         given: object = item.get("arguments")

@@ -268,6 +268,16 @@ def test_calls_inside_a_script_are_kept_and_shortened_one_by_one(place):
     assert (place.project / "sub").exists()
 
 
+def test_an_output_that_a_script_reads_is_left_alone(place):
+    reads = f'const r = await tools.exec_command({{cmd: "{FAILING}"}});\ntext(r.output.split("ok").length);'
+    model = place.start({"READS": [[("js", reads)]]}, CODE)
+    place.run("READS please")
+    model.close()
+    (call,) = place.calls().values()
+    assert (call["status"], call["requires_streams"], call["is_error"]) == ("finished", 0, 1)
+    assert model.results()["call_READS_0_0"].rstrip().endswith("300")
+
+
 def test_a_subagents_calls_belong_to_its_session(place):
     scripts = {
         "SUBTASK": [[command(FAILING)], [("frobnicate", {})]],
