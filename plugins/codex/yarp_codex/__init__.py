@@ -33,7 +33,7 @@ def yarp_host() -> Host:
                 "two streams apart, come only by wrapping the command."
             ),
             "A result is never replaced by a hook; a shorter answer comes only by wrapping.",
-            "Of a command, hooks tell the text alone, not its terminal nor how long it is waited for.",
+            "Of a command, hooks tell the text alone, not its terminal nor its time limit.",
             (
                 "Calls that no hook tells of (input to a running command, unknown tools, "
                 "malformed arguments) are taken from the transcript when the turn ends."
