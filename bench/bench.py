@@ -1,4 +1,4 @@
-"""Measures what YARP promises: `scripts/bench [archive] [run] [recover] [reduce [--cases DIR]]`.
+"""Measures what YARP promises; `scripts/bench` names the parts, all of them by default.
 
 Each part is a module beside this one with `run(out_dir) -> list[str]`: it writes its raw timings
 as JSON lines to `out_dir` and returns summary rows.
@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 
-PARTS = ("archive", "run", "recover", "reduce")
+PARTS = ("archive", "run", "hook", "recover", "reduce")
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "out")
 
 

@@ -33,7 +33,7 @@ def run(out_dir: str) -> list[str]:
         environments = {"bootstrap": os.path.dirname(sys.executable)}
         report = []
         try:
-            environments["regular"] = _regular_install(work)
+            environments["regular"] = regular_install(work)
         except (OSError, subprocess.CalledProcessError) as error:
             output = getattr(error, "stderr", None) or b""
             report.append(f"no regular install to measure: {error} {output.decode()[-300:]}")
@@ -44,22 +44,25 @@ def run(out_dir: str) -> list[str]:
     return report
 
 
-def _regular_install(work: str) -> str:
-    """The `bin` directory of a new environment that has the wheel of this checkout."""
+def regular_install(work: str, *plugins: str) -> str:
+    """The `bin` directory of a new environment with the wheels of this checkout and `plugins`."""
     wheels, target = os.path.join(work, "wheels"), os.path.join(work, "venv")
     constraints = os.path.join(ROOT, "constraints.txt")
     python = os.path.join(target, "bin", "python")
     if shutil.which("uv"):
         build = ["uv", "build", "--quiet", "--wheel", "--no-build-isolation", "--out-dir", wheels]
-        _do([*build, "--python", sys.executable, ROOT])
+        for source in (ROOT, *plugins):
+            _do([*build, "--python", sys.executable, source])
         _do(["uv", "venv", "--quiet", "--python", sys.executable, target])
         install = ["uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     else:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
-        _do([*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, ROOT])
+        sources = [ROOT, *plugins]
+        _do([*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, *sources])
         _do([sys.executable, "-m", "venv", target])
         install = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    _do([*install, "-c", constraints, os.path.join(wheels, os.listdir(wheels)[0])])
+    built = [os.path.join(wheels, name) for name in os.listdir(wheels) if name.endswith(".whl")]
+    _do([*install, "-c", constraints, *built])
     return os.path.join(target, "bin")
 
 
