@@ -11,19 +11,17 @@ import os
 import sys
 
 from yarp import paths, payload
-from yarp.archive.read import Reader
 from yarp.archive.write import Archive
 from yarp.errors import ConfigError, PluginError, ReferenceUnknown
-from yarp.reduce import plan as plans
-from yarp.shell.quoting import quote
 from yarp.types import CallEnded, CallStarted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from yarp.archive.read import CallRow, Source
+    from yarp.archive.read import CallRow, Reader, Source
     from yarp.archive.write import CallFacts, SessionKey
     from yarp.cache import Compiled
     from yarp.payload import Payload
+    from yarp.reduce import plan as plans
     from yarp.settings import Settings
 
 _READ_BYTES = 1 << 20
@@ -108,6 +106,8 @@ class Capture:
         text = tool_input.get(key)
         if not isinstance(text, str) or not text.strip():
             return Plan(None, recovery=False, requires_streams=False)
+        from yarp.reduce import plan as plans
+
         rewritten: str | None = None
         if self._compiled.callbacks.get("yarp_rewrite_input"):
             from yarp import plugins
@@ -343,6 +343,8 @@ class Capture:
         """
         if not (self.settings.archive_enabled and self.settings.pruning_enabled):
             return None
+        from yarp.reduce import plan as plans
+
         rules = self._compiled.rules
         if self._compiled.projects:
             directory = self._row(session, source_call_id).working_directory
@@ -433,6 +435,8 @@ class Capture:
 
     def _archived(self) -> Reader:
         if self._reader is None:
+            from yarp.archive.read import Reader
+
             self._reader = Reader.open(self._path)
         return self._reader
 
@@ -487,6 +491,8 @@ def rewrite(
     Arguments as for `wrap`. `keeps_state`: what the text changes of its shell must last.
     `judged`: who judges the text must find the words of `command` in it.
     """
+    from yarp.reduce import plan as plans
+
     if planned.selection is None or not settings.pruning_enabled:
         return None
     if keeps_state and planned.state:
@@ -513,6 +519,8 @@ def wrap(
     `program` starts this `yarp`, `shell` runs the text. `call` is agent, account, session and
     call of the call that a host begins in the archive.
     """
+    from yarp.shell.quoting import quote
+
     words = [*program, "run"]
     if call is not None:
         for name, value in zip(("agent", "account", "session", "call"), call, strict=True):

@@ -264,18 +264,18 @@ class _Hook:
         executed = ended.executed
         if ended.closes and current.finished:
             return None
-        if executed is None:
+        if executed is None and ended.closes:
             if not self._is_refused(ended, current):
                 return None
             executed = False
         try:
-            return self._complete(archive, session, ended, current, executed=executed)
+            return self._complete(archive, session, ended, current, executed=executed is not False)
         except CallConflict:
             if not current.finished or ended.start is None:
                 raise
         # Another call of the same id, whose start was never heard.
         current.source_call_id, current.archive_ref = current.next_id, None
-        return self._complete(archive, session, ended, current, executed=executed)
+        return self._complete(archive, session, ended, current, executed=executed is not False)
 
     def _is_refused(self, ended: CallEnded, current: Current) -> bool:
         if current.archive_ref is None:

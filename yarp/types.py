@@ -114,11 +114,10 @@ class CallEnded(Value):
     """A call as the host reports it, after it ran or was refused.
 
     `result` is the host's JSON, parsed, before YARP changes it. `executed` is False for a
-    call that never reached its tool, and None where the event only closes a call whose end was
-    not told otherwise. `full_output_path` names the file in which the host keeps the whole
-    output, where a structured field says so.
+    call that never reached its tool; None counts as True. `full_output_path` names the file in
+    which the host keeps the whole output, where a structured field says so.
     `closes`: it counts only if nothing else ended the call, as what an event tells at the end of
-    a turn about all calls of it.
+    a turn about all calls of it. With `executed` None, `Host.refused` is asked.
     `start`: the call's start as this event tells it, for a call whose start was never heard.
     `text`: what the model will read of the result and `Host.replace` can put another text in
     place of; None: it stays as it is. `completeness`: whether that text is all that the tool
@@ -174,7 +173,7 @@ class CallEnded(Value):
         self.account = account
         self.exit_code = exit_code
         self.executed = executed
-        self.closes = closes or executed is None
+        self.closes = closes
         self.full_output_path = full_output_path
         self.finished_at_ms = finished_at_ms
         self.archive_ref = archive_ref

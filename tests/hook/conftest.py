@@ -34,7 +34,7 @@ def decode(event):
         )
     if kind == "close":
         return tuple(
-            CallEnded(call["chat"], call["id"], call["out"], True, start=start(call))
+            CallEnded(call["chat"], call["id"], call["out"], True, closes=True, start=start(call))
             for call in event["calls"]
         )
     return None

@@ -6,18 +6,30 @@ import pytest
 
 ACME = """
 import os
-from yarp.plugin import CallEnded, CallStarted, Health, Host, hookimpl
+from yarp.plugin import CallEnded, CallStarted, Health, Host, Probe, hookimpl
 
 def decode(event):
     match event.get("kind"):
         case "begin":
             return CallStarted(event["chat"], event["id"], event["tool"], event["args"])
         case "end":
-            return CallEnded(event["chat"], event["id"], event["out"], event["failed"])
+            return CallEnded(event["chat"], event["id"], event["out"], event["failed"],
+                text=event["out"])
     return None
 
 def reply(event, decision):
+    if decision.result is not None:
+        return {"out": decision.result}
     return None if decision.blocked is None else {"deny": decision.blocked}
+
+def replace(event, content):
+    return content
+
+def probe(directory):
+    if not os.path.exists(_config()):
+        return []
+    event = {"kind": "begin", "chat": "c", "id": "1", "tool": "sh", "args": {}}
+    return [Probe(["yarp", "hook", "NAME"], event, _config())]
 
 def _config():
     return os.path.join(os.environ["HOME"], ".acme")
@@ -40,7 +52,7 @@ def health(directory):
 @hookimpl
 def yarp_host():
     return Host("NAME", shell_tools={"sh"}, decode=decode, reply=reply, install=install,
-        uninstall=uninstall, health=health, withholds=["It says nothing of streams."])
+        replace=replace, uninstall=uninstall, health=health, probe=probe, withholds=["It says nothing of streams."])
 """
 
 # name: what is changed in the host, and the tests that must see it
@@ -73,6 +85,39 @@ FAULTS = {
     "talkative": (
         [("return None if decision.blocked is None else", "return")],
         {"test_replies_are_json_and_nothing_is_said_without_a_decision"},
+    ),
+    "speechless": (
+        [('{"deny": decision.blocked}', '{"deny": True}')],
+        {"test_a_call_that_cannot_be_archived_is_refused_with_the_reason"},
+    ),
+    "stubborn": (
+        [("    return content\n", "    return event['out']\n")],
+        {"test_a_shorter_text_takes_the_place_of_the_hosts_own"},
+    ),
+    "silent": (
+        [('        return {"out": decision.result}\n', "        return None\n")],
+        {"test_a_shorter_text_takes_the_place_of_the_hosts_own"},
+    ),
+    "untidy": (
+        [
+            (
+                "    return []\n\ndef health",
+                "    open(_config() + '.old', 'w').close()\n    return []\n\ndef health",
+            ),
+            (
+                '        return [f"removed',
+                "        open(_config() + '.old', 'w').close()\n        return [f\"removed",
+            ),
+        ],
+        {"test_uninstalling_gives_every_file_its_bytes_back"},
+    ),
+    "untried": (
+        [('{"kind": "begin", "chat": "c", "id": "1", "tool": "sh", "args": {}}', "{}")],
+        {"test_its_hooks_can_be_tried"},
+    ),
+    "unended": (
+        [('text=event["out"]', 'text=event["out"], closes=True')],
+        {"test_an_exchange_that_yarp_hook_serves_is_one_call"},
     ),
     "misspelt": (
         [("def yarp_host()", "def yarp_hosts()")],
@@ -107,6 +152,9 @@ FAULTS = {
         {"test_the_plugin_loads_and_its_hooks_fit"},
     ),
 }
+# Whole processes take their time: two hosts show what they tell.
+SERVES = "test_an_exchange_that_yarp_hook_serves_is_one_call"
+SERVED = ("right", "unended")
 SUITE = """
 import pytest
 from yarp.testing.host import HostSuite
@@ -138,6 +186,8 @@ def verdicts(tmp_path_factory, run_suites):
             code = code.replace(before, after)
         site.install(name, code.replace("NAME", name))
         text += f"\nclass Test{name}(Exchange):\n    __test__ = True\n    plugin = {name!r}\n"
+        if name not in SERVED:
+            text += f"    {SERVES} = None\n"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(site.path))
         return run_suites(folder, text)

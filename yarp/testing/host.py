@@ -16,14 +16,17 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from yarp.archive.read import Reader
 from yarp.plugins import HOST_CALLABLES
 from yarp.testing.light import HEAVY, loaded_by
 from yarp.testing.suite import PluginSuite
-from yarp.types import CallEnded, CallStarted, Decision, Health, Host
+from yarp.types import CallEnded, CallStarted, Decision, Health, Host, Probe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from yarp.plugins import Plugins
 
 _UNKNOWN = "yarp-no-such-thing"
+_REASON = "the archive cannot be written"
+_SHORT = "yarp: a shorter text"
 
 
 class HostSuite(PluginSuite):
@@ -160,7 +165,71 @@ class HostSuite(PluginSuite):
         reply = self._part(host, "reply")
         for event in request.getfixturevalue("exchange"):
             assert reply(event, Decision()) in (None, {})
-            json.dumps(reply(event, Decision(blocked="the archive cannot be written")))
+            json.dumps(reply(event, Decision(blocked=_REASON)))
+
+    def test_a_call_that_cannot_be_archived_is_refused_with_the_reason(
+        self, host: Host, request: pytest.FixtureRequest
+    ) -> None:
+        """Where the host lets a hook refuse at all."""
+        reply = self._part(host, "reply")
+        starts = [
+            event
+            for event in request.getfixturevalue("exchange")
+            if any(isinstance(one, CallStarted) for one in self._decoded(host, event))
+        ]
+        for event in starts:
+            said = reply(event, Decision(blocked=_REASON))
+            if said is None:
+                pytest.skip(f"{self.plugin} has no word for it")
+            assert _REASON in json.dumps(said)
+
+    def test_a_shorter_text_takes_the_place_of_the_hosts_own(
+        self, host: Host, request: pytest.FixtureRequest
+    ) -> None:
+        """In the tool's own shape, and in what the host is told."""
+        replace, reply = self._part(host, "replace"), self._part(host, "reply")
+        texts = 0
+        for event in request.getfixturevalue("exchange"):
+            for one in self._decoded(host, event):
+                if not isinstance(one, CallEnded) or one.text is None:
+                    continue
+                texts += 1
+                before = json.dumps(event, sort_keys=True)
+                result = replace(event, _SHORT)
+                assert json.dumps(event, sort_keys=True) == before
+                assert _SHORT in json.dumps(result), "the text is not in the result"
+                said = reply(event, Decision(content=_SHORT, result=result))
+                assert _SHORT in json.dumps(said), "the host is not told"
+        if not texts:
+            pytest.skip("no result of the exchange has a text that could be replaced")
+
+    def test_an_exchange_that_yarp_hook_serves_is_one_call(
+        self,
+        host: Host,
+        yarp_home: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        request: pytest.FixtureRequest,
+    ) -> None:
+        """Whole processes, each event twice: two may serve one call."""
+        self._part(host, "decode")
+        monkeypatch.setenv("YARP_PLUGINS", self.plugin)
+        for event in request.getfixturevalue("exchange"):
+            for _ in range(2):
+                done = subprocess.run(
+                    [sys.executable, "-m", "yarp", "hook", self.plugin],
+                    input=json.dumps(event).encode(),
+                    capture_output=True,
+                    check=False,
+                )
+                said = done.stderr.decode()
+                assert (done.returncode, said) == (0, ""), said
+                assert not done.stdout or json.loads(done.stdout) is not None
+        reader = Reader.open(str(yarp_home / "data" / "yarp" / "tool-calls.sqlite3"))
+        (call,) = reader.calls()
+        kept = reader.snapshot(call.call_id, "result", "after")
+        reader.close()
+        assert (call.agent, call.status, call.executed) == (self.plugin, "finished", True)
+        assert kept is not None
 
     # Installation
 
@@ -191,6 +260,33 @@ class HostSuite(PluginSuite):
         assert gone != once
         uninstall("user", False, str(prepared_home))
         assert _tree(prepared_home) == gone
+
+    def test_uninstalling_gives_every_file_its_bytes_back(
+        self, host: Host, prepared_home: Path
+    ) -> None:
+        """Nothing of ours stays, and nothing of theirs goes."""
+        install, uninstall = self._part(host, "install"), self._part(host, "uninstall")
+        before = {path: data for path, data in _tree(prepared_home).items() if data is not None}
+        install("user", False, str(prepared_home))
+        uninstall("user", False, str(prepared_home))
+        after = {path: data for path, data in _tree(prepared_home).items() if data is not None}
+        assert after == before
+
+    def test_its_hooks_can_be_tried(self, host: Host, prepared_home: Path) -> None:
+        """`yarp doctor` starts them as the host would."""
+        install, probe = self._part(host, "install"), self._part(host, "probe")
+        assert list(probe(str(prepared_home))) == [], "nothing is hooked in here"
+        install("user", False, str(prepared_home))
+        probes = probe(str(prepared_home))
+        assert probes, "a hook that is in place can be tried"
+        for one in probes:
+            assert isinstance(one, Probe)
+            assert one.words
+            assert all(isinstance(word, str) for word in one.words)
+            assert os.path.exists(one.where), one.where
+            json.dumps(one.event)
+            kinds = [type(told) for told in self._decoded(host, one.event)]
+            assert kinds == [CallStarted], "the event must come before a call"
 
     def test_every_callable_is_at_the_top_level_of_a_module(self, host: Host) -> None:
         """The cache names them as `module:qualname`."""

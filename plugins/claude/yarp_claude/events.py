@@ -230,7 +230,8 @@ def _batch(event: dict[str, Any], session: str) -> tuple[CallEnded, ...] | None:
         start = _start(event, session, call) if isinstance(call, dict) else None
         if start is not None:
             result = {"tool_response": call.get("tool_response")}
-            found.append(CallEnded(session, start.source_call_id, result, True, start=start))
+            ended = CallEnded(session, start.source_call_id, result, True, closes=True, start=start)
+            found.append(ended)
     return tuple(found) or None
 
 
