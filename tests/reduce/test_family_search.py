@@ -146,8 +146,9 @@ def test_a_long_search_has_one_answer_however_its_blocks_are_cut(command):
     assert results[0][0].startswith(f"{matches} matches")
 
 
-def test_more_files_than_are_kept_are_said_to_be_more():
-    stdout = b"".join(b"d/%d.py:1:hit\n" % n for n in range(FILES_KEPT + 9_000))
+@pytest.mark.parametrize("path", [b"d/%d.py", b"d/2026-11-30-%d.log"])
+def test_more_files_than_are_kept_are_said_to_be_more(path):
+    stdout = b"".join((path + b":1:hit\n") % n for n in range(FILES_KEPT + 9_000))
     assert (
         summarise("rg -n hit", stdout)[0]
         == f"{FILES_KEPT + 9000} matches in at least {FILES_KEPT} files"

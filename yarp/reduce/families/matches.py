@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from yarp.reduce.families.patterns import pattern_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
 
 LINE_BYTES = 240
+# Lines of one form that follow each other are found as one.
+_FILE_RUN = pattern_of(rb"([^:\n]++):[^\n]*+\n(?:\1:[^\n]*+\n)*+")
+_NAMED_RUN = pattern_of(rb"\n[^:\n]++:[0-9]++:[^\n]*+(?:\n[^:\n]++:[0-9]++:[^\n]*+)*+")
+_NUMBERED_RUN = pattern_of(rb"\n[0-9]++:[^\n]*+(?:\n[0-9]++:[^\n]*+)*+")
+# Between lines of context: no `-12-` before the colon.
+_MATCH = pattern_of(rb"\n(?:[^:\n-]++|-(?![0-9]+-))++:[0-9]++:")
 # Below this, compiling a pattern costs more than looking at each line.
 _SMALL_BYTES = 64 * 1024
 ERRORS = (
@@ -26,7 +34,6 @@ class Shape:
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         self.learnt = False
-        self._run: re.Pattern[bytes] | None = None
         self.unknown = False
         self.headed = False
         self.named = True
@@ -110,17 +117,15 @@ class Shape:
 
     def count_numbered(self, body: bytes) -> int:
         """How many lines after a newline begin with `12:`."""
-        import re
-
-        return len(re.findall(rb"\n[0-9]++:", body))
+        return _count(_NUMBERED_RUN, body)
 
     def count_named(self, window: bytes) -> int:
         """How many lines are matches, where nothing but their number is wanted any more."""
         if not (self.numbered or self.asked_context):
             return window.count(b"\n") + (not window.endswith(b"\n"))
-        import re
-
-        return len(re.findall(rb"\n(?:[^:\n-]++|-(?![0-9]+-))++:[0-9]++:", b"\n" + window))
+        if self.asked_context:
+            return len(_MATCH.findall(b"\n" + window))
+        return _count(_NAMED_RUN, b"\n" + window)
 
     def run_end(self, window: bytes, at: int, stop: int, name_bytes: int) -> int:
         """The end of the matches of one file: the first begins `at` with its name, ends at `stop`.
@@ -129,11 +134,7 @@ class Shape:
         """
         if self.asked_context or len(window) < _SMALL_BYTES:
             return stop + 1
-        if self._run is None:
-            import re
-
-            self._run = re.compile(rb"([^:\n]++):[^\n]*+\n(?:\1:[^\n]*+\n)*+")
-        found = self._run.match(window, at)
+        found = _FILE_RUN.match(window, at)
         return found.end() if found and len(found[1]) == name_bytes else stop + 1
 
     def is_context(self, rest: bytes) -> bool:
@@ -156,6 +157,11 @@ class Shape:
         body = text[start : start + LINE_BYTES - len(number)].decode("utf-8", "ignore").encode()
         before = b"[...]" if start > len(number) else b""
         return b"%s%s%s[... line of %d bytes]" % (number, before, body, len(text))
+
+
+def _count(runs: re.Pattern[bytes], body: bytes) -> int:
+    """How many lines the runs have; each line begins with its newline."""
+    return sum(body.count(b"\n", *found.span()) for found in runs.finditer(body))
 
 
 def number_of(line: bytes) -> tuple[bytes, bytes]:
