@@ -143,3 +143,17 @@ def test_a_trace_across_two_blocks_is_one():
     error = b"ERROR boom\n" + b"".join(b"    at frame%d (a.js:%d)\n" % (n, n) for n in range(20))
     text = summarise(filler + error + log(3000), "docker", "logs", "x")
     assert "ERROR boom\n    at frame0 (a.js:0)" in text
+
+
+def test_the_statuses_of_a_web_server_are_counted_however_its_blocks_are_cut():
+    lines = [
+        f'10.0.0.{n % 9} - - [28/Nov/2026:06:{n // 60:02d}:{n % 60:02d} +0000] "GET /a/{n} HTTP/1.1"'
+        f' {503 if n % 211 == 7 else 404 if n % 100 == 3 else 200} {n} "-" "curl/8"\n'
+        for n in range(1800)
+    ]
+    data = "".join(lines).encode()
+    texts = {summarise(data, "cat", "access.log", chunk_bytes=size) for size in (1 << 20, 7_001)}
+    (text,) = texts
+    assert "status 200 1773, 404 18, 503 9" in text
+    assert '"GET /a/7 HTTP/1.1" 503' in text
+    assert "503 mentioned" not in text

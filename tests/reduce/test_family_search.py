@@ -191,3 +191,14 @@ def test_times_in_a_log_are_no_line_numbers():
 def test_context_without_numbers_cannot_be_told_from_matches():
     assert summarise("rg -C1 hit", b"a.py-key: 1\na.py:hit\n" * 90) is None
     assert summarise("grep -A1 hit a.py", b"hit\nafter\n--\n" * 90) is None
+
+
+def test_the_lines_around_a_match_of_ag_are_no_matches():
+    unit = (
+        b"src/part%d.py:7:    raise Unclear\nsrc/part%d.py:8-    nothing: 8\nsrc/part%d.py:9-\n--\n"
+    )
+    stdout = b"".join(unit % (n, n, n) for n in range(60))
+    family = Family(("ag", "-A2", "raise", "src"), {})
+    family.feed(0, stdout)
+    pieces = family.finish(Status(0))
+    assert pieces[0].text == b"60 matches in 60 files"

@@ -8,7 +8,7 @@ from yarp.reduce.families.base import Piece
 from yarp.reduce.families.names import counted
 from yarp.reduce.families.patterns import pattern_of
 
-_DPKG = pattern_of(rb"([a-z][a-z][a-zA-Z]?)\s+(\S+)\s+(\S+)\s+\S+\s")
+_DPKG = pattern_of(rb"([a-z][a-zA-Z]{1,2})\s+(\S+)\s+(\S+)\s+\S+\s")
 _APT = pattern_of(rb"([^\s/]+)/\S+ (\S+) \S+(?: \[([^\]]*)\])?$")
 _FROZEN = pattern_of(rb"([\w.-]+)(?:==| @ )(\S+)$")
 _COLUMNS = pattern_of(rb"([\w.\[\]-]+) +(\S+)(?: +(\S.*))?$")

@@ -36,7 +36,7 @@ class _Git(Lines):
     outcome = pattern_of(
         rb" -> |^Already up|^Everything up-to-date|files? changed|rejected|^error:|^fatal:"
         rb"|^Successfully |^Your branch|^To |^From |^Fast-forward|^Updating |^hint: Updates were"
-        rb"|^Automatic merge failed|^Aborting"
+        rb"|^Automatic merge failed|^Aborting|^Please (?:commit|move|stash)"
     )
 
     def __init__(self, argv: tuple[str, ...]) -> None:
@@ -101,8 +101,11 @@ class _Git(Lines):
                 continue
             # What stands below a line is said below it, without the line once more.
             above = pieces[-1].text if pieces else b""
-            if above != key[1]:
-                text = b"%b (%b%d)" % (key[1], b"at least " * self._partial, self._counts[key])
+            least = b"at least " * self._partial
+            if above == key[1]:
+                pieces[-1].text += b" (%b%d)" % (least, self._counts[key])
+            else:
+                text = b"%b (%b%d)" % (key[1], least, self._counts[key])
                 pieces.append(Piece(text, worth - 1, piece.stream, 0))
             if key[1] == b"changed" and self._counts[key] > 2 * _LARGEST and not self._partial:
                 most = sorted(self._largest, key=lambda file: -file[0])[:_LARGEST]

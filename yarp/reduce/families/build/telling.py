@@ -88,8 +88,8 @@ def _header(report: Report, errors: list[Diagnostic]) -> list[Piece]:
         parts.append(b"%d %b" % (len(errors), word))
         parts[-1] += b" in %d files" % files if files > 1 else b""
     if len(codes) > 1 and sum(codes.values()) == len(errors):
-        parts.append(b", ".join(b"%b %d" % item for item in codes.most_common(12)))
-        parts[-1] += b", ..." if len(codes) > 12 else b""
+        parts.append(b", ".join(b"%b %d" % item for item in codes.most_common(16)))
+        parts[-1] += b", ..." if len(codes) > 16 else b""
     return [Piece(b"(" + b": ".join(parts) + b")", 1, errors[0].stream, 0)] if parts else []
 
 
