@@ -187,6 +187,14 @@ TABLE = [
     ("./names | xargs grep -n foo", "exact"),
     ("grep -rl foo . | xargs sed -i s/a/b/", "exact"),
     ("cat f | grep foo", "exact"),
+    ("cat data.json | grep foo", "exact"),
+    ("cat app.log | grep -i error", "cat (of the lines that grep kept); final"),
+    (
+        "docker logs x 2>&1 | grep -v DEBUG | tail -200",
+        "container-logs (of a part of the lines); final",
+    ),
+    ("journalctl -u x | grep error | sort", "exact"),
+    ("docker logs x | grep -A3 error", "exact"),
     ("curl -s x | jq .", "exact"),
     # What something else consumes.
     ("n=$(grep -c foo f)", "exact"),

@@ -47,6 +47,7 @@ _WITHOUT_START = frozenset(("test", "build", "log", "list", "search"))
 _LINES = frozenset(("find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "git"))
 # A pattern as the value of an option; what a brace alone expands to could be a guarded value.
 _OPTION = re.compile(r"--[a-z-]+=[^{]*(?:$|\*)")
+_LOGS = frozenset(("journalctl", "docker", "docker-compose", "podman", "kubectl", "dmesg"))
 _CONTEXT = re.compile(r"-[a-zA-Z]*[ABC]\d*|--(?:after-|before-)?context.*")
 _GREP_FLAGS = re.compile(r"-[EFGPivwxa]+|--(?:color|colour)=?\w*|--line-buffered")
 
@@ -271,13 +272,23 @@ def filtered(name: str, argv: list[str], selection: Selection) -> Filter:
         return Filter(b"of the distinct lines:" if arguments else b"")
     if name == "uniq" and lines_alone and not arguments:
         return Filter(b"of the distinct lines:")
-    if name in ("grep", "egrep", "fgrep", "rg") and lines_alone:
+    if name in ("grep", "egrep", "fgrep", "rg") and (lines_alone or _is_log(selection)):
         plain = [word for word in arguments if not _GREP_FLAGS.fullmatch(word)]
         if plain[:1] == ["-e"]:
             plain = plain[1:]
         if len(plain) == 1 and plain[0][:1] != "-":
             return Filter(b"of the lines that %s kept:" % name.encode())
     raise Unclear
+
+
+def _is_log(selection: Selection) -> bool:
+    """Whether what is printed is surely a log, whose lines some of can be left out."""
+    if selection.family != "log":
+        return False
+    if selection.argv[0] in _LOGS:
+        return True
+    names = [word for word in selection.argv[1:] if word[:1] != "-" and not word.isdigit()]
+    return bool(names) and all(name.endswith(".log") for name in names)
 
 
 def _cut(name: str, arguments: list[str], selection: Selection) -> Filter:
