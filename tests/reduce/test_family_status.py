@@ -28,3 +28,20 @@ def test_deprecations_are_counted_over_the_whole_of_a_long_install():
 def test_repeats_that_were_not_all_read_are_no_exact_count():
     text = b"".join(b"gcc -c src/f%d.c\n" % i for i in range(90_000))
     assert b" (and at least " in said("pip install", text)[-1]
+
+
+def test_a_flood_of_changes_is_counted_however_its_blocks_are_cut():
+    names = [b"src/a%d.py" % i for i in range(30_000)]
+    long = b"Changes not staged for commit:\n"
+    long += b"".join(b"\tmodified:   %b\n\tdeleted:    %b\n" % (name, name) for name in names[:999])
+    long += b"".join(b"\tmodified:   %b\n" % name for name in names)
+    long += b"Untracked files:\n" + b"".join(b"\tnew/%b\n" % name for name in names)
+    short = b"".join(b" M %b\n" % name for name in names)
+    short += b"".join(b"?? %b\n" % name for name in names)
+    for command, text, totals in (
+        ("git status", long, (b"modified (30999)", b"deleted (999)", b"Untracked files: (30000)")),
+        ("git status -s", short, (b" M (30000)", b"?? (30000)")),
+    ):
+        one, other = [b"\n".join(said(command, text, chunk)) for chunk in (1 << 20, 501)]
+        assert all(total in one for total in totals)
+        assert other == one

@@ -361,6 +361,13 @@ class _Npm(Lines):
 _FEW, _SOME = 8, 32
 _SHORT = pattern_of(rb"(?!  )[ MTADRCU?!]{2} \S")
 
+# Changes of one kind that follow each other: `\tmodified:   path`, `\tpath`, ` M path`.
+_CHANGES = pattern_of(
+    rb"(?:(\t[^:\n]++: ++)\S[^\n]*+\n(?:\1\S[^\n]*+\n)*+"
+    rb"|\t[^:\s][^:\n]*+\n(?:\t[^:\s][^:\n]*+\n)*+"
+    rb"|((?!  )[ MTADRCU?!]{2} )\S[^\n]*+\n(?:\2\S[^\n]*+\n)*+)"
+)
+
 
 class _GitStatus(Reader):
     """git status, long or short: state lines whole, changed files by section and kind."""
@@ -372,10 +379,29 @@ class _GitStatus(Reader):
         self._changes: dict[tuple[bytes, bytes], list[bytes]] = {}
         self._counts: dict[tuple[bytes, bytes], int] = {}
         self._section = b""
+        self._last = (b"", b"")  # the key of the last change
         self._hints = 0
         # How many lines were said before the first change: the others are git's last words.
         self._before = 1 << 30
         self._room = _NAME_BYTES
+
+    def feed(self, stream: int, block: bytes) -> None:
+        """Take whole lines; once no more names are kept, those of one kind are counted as one."""
+        if stream or self._room > 0:
+            super().feed(stream, block)
+            return
+        at = 0
+        while at < len(block):
+            stop = block.find(b"\n", at)
+            end = len(block) if stop < 0 else stop + 1
+            line = block[at:end].removesuffix(b"\n")
+            if line.strip():
+                self.line(0, line)
+            run = _CHANGES.match(block, at)
+            if run is not None:
+                end = run.end()
+                self._counts[self._last] += block.count(b"\n", at, end) - 1
+            at = end
 
     def line(self, stream: int, line: bytes) -> None:
         if stream == 0 and line[:1] == b"\t":
@@ -400,6 +426,7 @@ class _GitStatus(Reader):
             if len(self._changes) >= _KINDS:
                 key = (b"", b"other")
             paths = self._changes.setdefault(key, [])
+        self._last = key
         self._counts[key] = self._counts.get(key, 0) + 1
         self._room -= len(path)
         if self._room > 0:
