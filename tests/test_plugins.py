@@ -217,6 +217,15 @@ def test_configured_names_come_first_in_their_order(site):
     assert not loaded.faulty
 
 
+def test_a_way_of_wrapping_that_there_is_not_is_told(site):
+    site.install("alpha", HOST.replace("NAME", "alpha"))
+    for wrap, notes in (("always", 0), ("sometimes", 1), (True, 1)):
+        loaded = load(site, hosts={"alpha": {"wrap": wrap}})
+        loaded.hosts()
+        assert len(loaded.problems) == notes
+        assert all("hosts.alpha.wrap is none of never" in problem for problem in loaded.problems)
+
+
 def test_yarp_plugins_pins_the_set_and_names_what_is_missing(site, monkeypatch):
     for name in ("alpha", "bravo"):
         site.install(name, HOST.replace("NAME", name))

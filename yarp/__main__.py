@@ -21,6 +21,9 @@ def main(argv: list[str]) -> int:
     if argv[1:2] == ["run"] and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         # An interrupt this early ends us as it would end the command.
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    if argv[1:2] == ["hook"]:
+        # It is for the agent: what is being committed is committed.
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     # `run` sees to that itself: its command gets the descriptors as they are.
     if argv[1:2] != ["run"] and None in (sys.stdin, sys.stdout, sys.stderr):
         closed = sys.stdout is None

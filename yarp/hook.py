@@ -13,7 +13,14 @@ import sys
 import time
 
 from yarp import cache, canonical, paths, payload
-from yarp.errors import CallConflict, ConfigError, DataError, PluginError, StorageError
+from yarp.errors import (
+    CallConflict,
+    ConfigError,
+    DataError,
+    FrameError,
+    PluginError,
+    StorageError,
+)
 from yarp.types import CallEnded, CallStarted, Decision
 
 TYPE_CHECKING = False
@@ -145,11 +152,24 @@ class _Hook:
                 import json
 
                 self._is_exact = False
-                event = json.loads(self._text)
-        except (ValueError, RecursionError) as error:
+                try:
+                    event = json.loads(self._text)
+                except RecursionError:
+                    event = self._without_depths()
+        except (ValueError, FrameError) as error:
             raise DataError(f"the event is no JSON ({type(error).__name__})") from None
         if not isinstance(event, dict):
             raise DataError("the event is no JSON object")
+        return event
+
+    def _without_depths(self) -> dict[str, object]:
+        """The event's members; one that is nested too deeply to be read is an empty object."""
+        from yarp.ingest.frames import members_with_text
+
+        event: dict[str, object] = {}
+        for name, member in members_with_text(self._text.encode(), _Everything()).items():
+            unread = member.value is None and member.text.strip() != "null"
+            event[name] = {} if unread else member.value
         return event
 
     def _bytes(self, value: object) -> bytes:
@@ -475,14 +495,15 @@ class _Hook:
     def _off(self, error: ConfigError) -> int:
         """Tools run as if YARP were not there; the host says so where it can."""
         _say(str(error))
-        from yarp.plugins import discover
+        try:
+            from yarp.plugins import discover
 
-        entries = [entry for entry in discover() if entry.name == self._name]
-        host = cache.resolve(entries[0].module).yarp_host() if entries else None
-        if host is None or host.reply is None:
+            (entry,) = (entry for entry in discover() if entry.name == self._name)
+            host = cache.resolve(entry.module).yarp_host()
+            said = host.reply(self._event, Decision(notice=f"[yarp] off in this session: {error}"))
+        except Exception:  # noqa: BLE001 - nobody is there to say it
             return 0
-        reply = host.reply(self._event, Decision(notice=f"[yarp] off in this session: {error}"))
-        return 0 if reply is None else self._answer(_json(reply))
+        return 0 if said is None else self._answer(_json(said))
 
     # -- the archive ----------------------------------------------------------------------------
 
@@ -498,6 +519,11 @@ class _Hook:
         from yarp.archive.write import SessionKey
 
         return SessionKey(self._name, call.account or paths.account(), call.source_session_id)
+
+
+class _Everything:
+    def __contains__(self, _: object) -> bool:
+        return True
 
 
 def _json(value: object) -> bytes:

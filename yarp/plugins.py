@@ -23,6 +23,7 @@ import pluggy
 from yarp import cache, hookspecs
 from yarp.errors import ConfigError, PluginError
 from yarp.types import (
+    WRAPS,
     Host,
     Importer,
     Redactor,
@@ -206,6 +207,9 @@ class Plugins:
         self.manager = pluggy.PluginManager(GROUP)
         self.manager.add_hookspecs(hookspecs)
         self.notes = self._absent(pins, settings)
+        self._wraps = {
+            name: table["wrap"] for name, table in settings.hosts.items() if "wrap" in table
+        }
         for plugin in self.plugins:
             if pins is not None and plugin.entry.name not in pins:
                 plugin.status = "unpinned"
@@ -397,9 +401,16 @@ class Plugins:
                 problem = _misdeclared(name, host)
             if problem is None:
                 found[name] = host
+                self._check_wrap(name)
             else:
                 self._complain(name, problem, fatal=True)
         return found
+
+    def _check_wrap(self, name: str) -> None:
+        wrap = self._wraps.get(name, WRAPS[0])
+        if wrap not in WRAPS:
+            note = f"hosts.{name}.wrap is none of {', '.join(WRAPS)}; nothing is wrapped"
+            self.notes += [] if note in self.notes else [note]
 
     def rewrite_input(self, call: CallStarted) -> str | None:
         """The command text that the first plugin with an answer gives.

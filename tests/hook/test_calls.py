@@ -279,6 +279,7 @@ def test_without_an_archive_commands_are_wrapped_and_nothing_is_kept(acme):
         '{"text":"half \\ud800 a pair"}',
         '{"n":NaN}',
         '{"deep":' + "[" * 900 + "]" * 900 + "}",
+        '{"deep":' + "[" * 90_000 + "]" * 90_000 + "}",
     ],
 )
 def test_json_that_has_no_canonical_form_is_kept_as_the_hosts_text(acme, args):
