@@ -218,6 +218,18 @@ def test_a_word_that_looks_like_a_marker_is_no_search_word():
     assert b"'lost']" in reduce(data, One).stdout
 
 
+def test_what_is_worth_little_fills_half_of_the_budget_at_most():
+    class Graded(Everything):
+        def finish(self, status):
+            return [Piece(b"tail %03d" % n, 6) for n in range(500)] + [
+                Piece(b"told %03d" % n, 5) for n in range(20)
+            ]
+
+    shown = reduce(b"x\n" * 5000, Graded).stdout
+    assert 256 < len(shown) <= 512
+    assert shown.count(b"told") == 20
+
+
 def test_a_piece_that_must_stay_is_cut_at_lines_not_dropped():
     class Trace(Everything):
         def finish(self, status):

@@ -33,6 +33,8 @@ _PIECE_ROOM = 160
 _KEEP_WORTH = 3
 # Room for "(+N more)" behind the names of one place.
 _MORE_BYTES = 15
+# What is worth this little may fill half of the budget, not the rest: it costs tokens as well.
+_FILLER = 6
 _MODULES = {"list": "listing", "json": "json_"}
 # Control characters that a terminal would act on; tabs and newlines stay.
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
@@ -273,6 +275,9 @@ class _Layout:
         for index in self._order:
             piece = self._pieces[index]
             text, lines = piece.text, piece.lines
+            if piece.worth >= _FILLER and kept and 2 * (room - len(text)) < budget:
+                dropped.append(piece)
+                continue
             if len(text) + (_MORE_BYTES if len(piece.holds) == 1 else 0) >= room:
                 dropped.append(piece)
                 # Something is always shown, were it a part of one line; names are counted whole.

@@ -21,7 +21,8 @@ class Piece:
     """Some lines of the summary that are kept or dropped together.
 
     `text` has no newline at its end. `worth` runs from 0 (must stay) to 9 (first to go); a piece
-    of worth 0 to 3 that does not fit is cut at line boundaries before it is dropped. `lines` is
+    of worth 0 to 3 that does not fit is cut at line boundaries before it is dropped, and pieces of
+    worth 6 to 9 fill half of the budget at most. `lines` is
     the number of source lines that it stands for: 0 for a sentence of ours, more than it shows
     for a line that says the same in fewer. `terms` are plain words (no pattern) that find the
     piece's evidence in the source, the most general one first: a word shared by many pieces

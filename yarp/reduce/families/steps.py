@@ -37,6 +37,7 @@ class _Git(Lines):
         rb" -> |^Already up|^Everything up-to-date|files? changed|rejected|^error:|^fatal:"
         rb"|^Successfully |^Your branch|^To |^From |^Fast-forward|^Updating |^hint: Updates were"
         rb"|^Automatic merge failed|^Aborting|^Please (?:commit|move|stash)"
+        rb"|^\[\S+(?: \([\w-]+\))? [0-9a-f]{7,}\]"
     )
 
     def __init__(self, argv: tuple[str, ...]) -> None:
@@ -261,6 +262,10 @@ class _Terraform(Lines):
             self._streams[stream].add(line.rstrip(), 20)
         else:
             super().line(stream, line)
+
+    def _worth(self, line: bytes, from_end: int, failed: bool) -> int:
+        told = self.changed.match(line) or line.startswith(b"  # ")
+        return 2 if told else super()._worth(line, from_end, failed)
 
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         out: list[Piece] = []

@@ -37,11 +37,13 @@ _OUTCOMES = (
     r"|\s*\d+ (?:errors?|warnings?|problems?|issues?|informations?)\b(?:[ ,.:;(!]|$)"
     r"|\* [\w-]+: \d+$"
     r"|\d+ files? (?:would|already|reformatted|left|changed|are|is)\b|All done!|Oh no!"
-    r"|(?:✖|✔|✓|✗|×) \d+ |(?:✖|✔|✓|✗) (?:[Bb]uil[dt]|Compiled|Generating|Finalizing|No )"
+    r"|(?:✖|✔|✓|✗|×) \d+ |\s?(?:✖|✔|✓|✗) (?:[Bb]uil[dt]|Compiled|Generating|Finalizing|No )"
     r"|\[warn\] Code style|\[error\] Code style|All matched files use|Code style issues"
     r"|Error occurred when checking code style"
     r"|Your code has been rated|\[\*\] \d+ |No fixes available|ParseError: "
     r"|The command (?:was )?(?:failed|exited)|Command failed|command failed"
+    # tests between other tools
+    r"|(?:=+ )?\d+ (?:passed|failed|skipped|xfailed|errors?)\b.* in [\d.]+s"
     # workflows
     r"|##\[error\]"
     # coverage
