@@ -375,6 +375,8 @@ class Log(Shapes):
         chosen = {id(shape) for shape in odd}
         worth = 2 if len(odd) <= 12 else 5
         shown: dict[bytes, int] = {}
+        # What most of the log is says more than the other kinds of routine.
+        most = max((shape.count for shape in routine), default=0)
         for shape in routine:
             if not shape.first.strip():
                 continue
@@ -385,7 +387,9 @@ class Log(Shapes):
                     (shape.at, _piece(_counted(shape, partial=self.partial), worth, stream))
                 )
             elif shown[key] <= 2:
-                said.append((shape.at, _piece(_counted(shape, partial=self.partial), 6, stream)))
+                grade = 5 if shape.count == most else 6
+                text = _counted(shape, partial=self.partial)
+                said.append((shape.at, _piece(text, grade, stream)))
 
 
 def _more(kinds: list[tuple[Shape, _Kind]], stream: int) -> Piece:
