@@ -168,7 +168,7 @@ def test_a_stream_transaction_that_fails_leaves_exact_bytes(yarp, tmp_path, sele
     (tmp_path / "noise.py").write_text(NOISE)
     yarp.script("pytest", f"#!/bin/sh\nexec {PYTHON} {tmp_path}/noise.py {tmp_path}/noise\n")
     command = ["pytest"] if selected else ["sh", "-c", "exec pytest"]
-    done = limited(yarp, 200_000, "--", *command)
+    done = limited(yarp, 500_000, "--", *command)
     assert done.stdout == data
     assert done.returncode == 9
     assert done.stderr.startswith(b"erryarp: ")
