@@ -188,6 +188,11 @@ def restore(path: str, *, host: str, dry_run: bool) -> bool:
     return same
 
 
+def require_writable(path: str) -> None:
+    """StorageError: the file at `path` is read-only or no file, or its directory is not writable."""
+    _File(path, "", comments=False).require_writable()
+
+
 def replace(path: str, text: str) -> None:
     """Put `text` in the place of a file of a host's, at once and whole; links and modes stay."""
     file = _File(path, "", comments=False)

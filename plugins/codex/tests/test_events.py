@@ -7,7 +7,7 @@ import json
 import pytest
 
 from yarp.plugin import CallEnded, CallStarted, Decision
-from yarp_codex import transcript
+from yarp_codex import transcript, turn
 from yarp_codex.events import decode, reply
 
 SESSION = "01a229cd-332c-7083-b828-0adc2e93fa2a"
@@ -343,10 +343,10 @@ def test_lines_are_whole_wherever_the_blocks_end(tmp_path, monkeypatch, length):
     ]
     path = tmp_path / "rollout.jsonl"
     path.write_bytes(b"\n".join(lines) + b"\n")
-    found = list(transcript._from_the_end(str(path), 1 << 20))
+    found = list(transcript.from_the_end(str(path), 1 << 20))
     assert found == lines[::-1]
     path.write_bytes(b"\n".join(lines))
-    assert list(transcript._from_the_end(str(path), 1 << 20)) == lines[-2::-1], (
+    assert list(transcript.from_the_end(str(path), 1 << 20)) == lines[-2::-1], (
         "the last one has no end yet"
     )
 
@@ -403,6 +403,23 @@ def test_a_transcript_that_is_damaged_or_gone_closes_what_it_can(written, tmp_pa
         )
     assert list(closed(path)) == ["call_1"]
     assert closed(str(tmp_path)) == closed("/no/such") == closed(None) == {}
+
+
+def test_when_a_tool_was_last_called_is_read_from_the_newest_transcript(tmp_path):
+    assert turn.last_call_ms(str(tmp_path)) is None
+    for day, clock in (("29", "23:59:59"), ("30", "00:20:48.065")):
+        folder = tmp_path / "sessions" / "2026" / "11" / day
+        folder.mkdir(parents=True)
+        records = [
+            {"timestamp": f"2026-11-{day}T{clock}Z", "type": kind, "payload": what}
+            for kind, what in (called("call_1", {"cmd": "ls"}), answered("call_1", "a"))
+        ]
+        lines = [
+            json.dumps(record, separators=(",", ":"))
+            for record in (*records, {"timestamp": 7, "payload": 1})
+        ]
+        (folder / "rollout-1.jsonl").write_text("\n".join(lines) + "\n")
+    assert turn.last_call_ms(str(tmp_path)) == 1795998048065
 
 
 # -- the shell

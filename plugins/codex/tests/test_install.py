@@ -153,6 +153,23 @@ def test_codex_is_asked_to_trust_the_hooks_and_gets_its_settings_back(codex, hom
     assert health(None).hooked_in is False
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_settings_that_are_read_only_refuse_the_whole_installation(codex, home, dry_run):
+    (codex / "config.toml").chmod(0o444)
+    before = tree(home)
+    with pytest.raises(StorageError, match="config.toml is read-only"):
+        install("user", dry_run, None)
+    assert tree(home) == before
+
+
+def test_settings_that_codex_cannot_read_leave_the_trust_to_the_user(codex, monkeypatch):
+    (codex / "config.toml").write_text("not = = toml")
+    lines = install("user", False, None)
+    assert any("could not be asked" in line for line in lines)
+    uninstall("user", False, None)
+    assert (codex / "config.toml").read_text() == "not = = toml"
+
+
 def test_settings_that_were_edited_since_lose_our_trust_alone(codex):
     install("user", False, None)
     with (codex / "config.toml").open("a") as file:

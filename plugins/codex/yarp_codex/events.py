@@ -14,6 +14,7 @@ from yarp_codex import shell, transcript
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.plugin import Decision
+    from yarp_codex.turn import Told
 
 # What Codex puts before a result that it has cut.
 _CUT = "Warning: truncated output (original token count: "
@@ -102,12 +103,14 @@ def _own_id(event: dict[str, object], call_id: str) -> str:
 
 
 def _closed(event: dict[str, object], session: str) -> tuple[CallEnded, ...] | None:
+    from yarp_codex.turn import calls_of
+
     path, turn_id = _transcript(event)
     if path is None:
         return None
     model, directory = event.get("model"), event.get("cwd")
     ended = []
-    for told in transcript.turn(path, turn_id):
+    for told in calls_of(path, turn_id):
         # Of one that was interrupted before anything is known, nothing is said.
         if told.item is None and not told.settled:
             continue
@@ -145,13 +148,13 @@ def _transcript(event: dict[str, object]) -> tuple[str | None, str | None]:
     )
 
 
-def _failed(told: transcript.Told) -> bool:
+def _failed(told: Told) -> bool:
     if told.item is None:
         return told.name != "write_stdin"
     return told.item.get("status") in _REFUSED
 
 
-def _ran(told: transcript.Told) -> bool:
+def _ran(told: Told) -> bool:
     if told.item is not None:
         return told.item.get("status") != "declined"
     # Input to a running command has no item; of all else nothing happened.

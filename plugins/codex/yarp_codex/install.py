@@ -16,6 +16,7 @@ from typing import Any
 from yarp.plugin import Health, Probe, YarpError, hostfile
 from yarp_codex.appserver import AppServer, version
 from yarp_codex.settings import Settings
+from yarp_codex.turn import last_call_ms
 
 _HOST = "codex"
 # Seconds. Before a call, the archive is waited for; after one, for two seconds at most. What
@@ -38,7 +39,12 @@ def install(scope: str, dry_run: bool, directory: str | None) -> list[str]:
     `hostfile.install`.
     """
     path = _hooks_file(scope, directory)
-    lines = hostfile.install(path, _entries(), host=_HOST, dry_run=dry_run)
+    lines = hostfile.install(path, _entries(), host=_HOST, dry_run=True)
+    if lines and shutil.which("codex"):
+        # Codex itself would write over a file that was made read-only.
+        hostfile.require_writable(Settings(_home()).path)
+    if not dry_run:
+        lines = hostfile.install(path, _entries(), host=_HOST, dry_run=False)
     advice = _advice() if lines else []
     return [*lines, *_trust(path, dry_run, directory), *_sandbox(dry_run), *advice]
 
@@ -84,6 +90,7 @@ def health(directory: str | None) -> Health:
         installed=codex is not None,
         hooked_in=hooked_in,
         version=None if codex is None else version(codex),
+        last_call_ms=last_call_ms(_home()),
         notes=notes,
     )
 

@@ -1,8 +1,8 @@
-"""What Codex's own transcript says about a turn that its hooks do not: read, never written.
+"""What Codex's own transcript says of a call that its hooks do not: read, never written.
 
-A transcript is JSON lines, appended to; `turn_context` opens each turn. Before and after a
-call, the few facts are found from the end by searching bytes: that costs a call no parser, and
-a line of another shape is a fact that is not known. At the end of a turn its lines are parsed.
+A transcript is JSON lines, appended to; `turn_context` opens each turn. The few facts are found
+from its end by searching bytes: that costs a call no parser, and a line of another shape is a
+fact that is not known.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 # The kind of a record stands at its beginning.
-_HEAD_BYTES = 256
-_NESTED_ID = "exec-"
+HEAD_BYTES = 256
+NESTED_ID = "exec-"
 _BLOCK_BYTES = 256 << 10
-# How far back is looked for a call's turn, and for the calls of a turn that ends.
+# How far back is looked for a call's turn.
 _CALL_BYTES = 32 << 20
-_TURN_BYTES = 256 << 20
 _WRITABLE = b'{"path":{"type":"path","path":"'
 _ACCESS = b'"},"access":"write"}'
 
@@ -46,10 +45,10 @@ def before(path: str, turn_id: str, call_id: str) -> Before:
     found = Before()
     opens = f'"type":"turn_context","payload":{{"turn_id":"{turn_id}"'.encode()
     named = f'"call_id":"{call_id}"'.encode()
-    nested = call_id.startswith(_NESTED_ID)
+    nested = call_id.startswith(NESTED_ID)
     ended: set[bytes] = set()
-    for line in _from_the_end(path, _CALL_BYTES):
-        head = line[:_HEAD_BYTES]
+    for line in from_the_end(path, _CALL_BYTES):
+        head = line[:HEAD_BYTES]
         if opens in head:
             found.writable = _writable(line)
             break
@@ -117,13 +116,13 @@ def exit_code(path: str, call_id: str) -> int | None:
 
 def _last_line(path: str, *marks: bytes) -> bytes | None:
     """The last line that holds all of `marks`."""
-    for line in _from_the_end(path, _CALL_BYTES):
+    for line in from_the_end(path, _CALL_BYTES):
         if all(mark in line for mark in marks):
             return line
     return None
 
 
-def _from_the_end(path: str, most_bytes: int) -> Iterator[bytes]:
+def from_the_end(path: str, most_bytes: int) -> Iterator[bytes]:
     """The whole lines of a file, the last one first, within its last bytes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -151,127 +150,3 @@ def _from_the_end(path: str, most_bytes: int) -> Iterator[bytes]:
         return
     finally:
         os.close(descriptor)
-
-
-class Told:
-    """A call as the transcript tells it.
-
-    `input` and `output` are what the model asked for and was given; `output` None: nothing yet.
-    `item` is what Codex says happened: its status and exit status. `settled`: the model has
-    gone on since the output, which is then no notice of an interruption; without an item,
-    nothing happened.
-    """
-
-    __slots__ = ("call_id", "input", "item", "name", "output", "settled")
-
-    def __init__(self, call_id: str, name: str, given: object) -> None:
-        self.call_id = call_id
-        self.name = name
-        self.input = given
-        self.output: object = None
-        self.item: dict[str, Any] | None = None
-        self.settled = False
-
-
-_OUTPUTS = {"function_call_output", "custom_tool_call_output"}
-# Scripts of code mode; the calls inside them are calls of their own.
-_SCRIPTS = {"exec", "wait"}
-# What comes from the model itself.
-_SAID = {"function_call", "custom_tool_call", "message", "reasoning"}
-_TELLING = tuple(
-    f'"type":"{kind}"'.encode() for kind in ("turn_context", "item_completed", *_OUTPUTS, *_SAID)
-)
-_NESTED = {"CommandExecution": "Bash", "McpToolCall": None, "FileChange": "apply_patch"}
-
-
-def turn(path: str, turn_id: str | None) -> list[Told]:
-    """The calls of the turn of that id, in order; of the last one if it is None."""
-    calls: dict[str, Told] = {}
-    for payload in reversed(_payloads(path, turn_id)):
-        kind = payload.get("type")
-        if kind in _SAID and payload.get("role", "assistant") == "assistant":
-            for told in calls.values():
-                told.settled = told.settled or told.output is not None
-        if kind in ("function_call", "custom_tool_call"):
-            call = _call(payload)
-            if call is not None and call.name not in _SCRIPTS:
-                calls[call.call_id] = call
-        elif kind in _OUTPUTS:
-            if payload.get("call_id") in calls:
-                calls[payload["call_id"]].output = payload.get("output")
-        elif kind == "item_completed" and isinstance(payload.get("item"), dict):
-            _happened(calls, payload["item"])
-    return list(calls.values())
-
-
-def _payloads(path: str, turn_id: str | None) -> list[dict[str, Any]]:
-    """What the records of one turn hold that may tell of a call, the last one first."""
-    import json
-
-    found: list[dict[str, Any]] = []
-    behind: list[dict[str, Any]] = []  # what stands behind the record that is looked for
-    for line in _from_the_end(path, _TURN_BYTES):
-        if not any(mark in line for mark in _TELLING):
-            continue
-        try:
-            record = json.loads(line)
-            payload = record["payload"]
-        except (ValueError, TypeError, KeyError):
-            continue
-        if not isinstance(payload, dict):
-            continue
-        if record.get("type") != "turn_context":
-            behind.append(payload)
-            continue
-        turn_id = turn_id or payload.get("turn_id")
-        if payload.get("turn_id") != turn_id:
-            break
-        # A compaction opens the turn once more: there may be another one before.
-        found += behind
-        behind = []
-    return found
-
-
-def _call(payload: dict[str, Any]) -> Told | None:
-    import json
-
-    call_id, name = payload.get("call_id"), payload.get("name")
-    if not isinstance(call_id, str) or not isinstance(name, str):
-        return None
-    space = payload.get("namespace")
-    if isinstance(space, str) and space.startswith("mcp__"):
-        name = f"{space}__{name}"
-    given: object = payload.get("input")
-    if given is None:
-        given = payload.get("arguments")
-        try:
-            given = json.loads(given) if isinstance(given, str) else given
-        except ValueError:
-            given = {"arguments": given}
-    if name == "apply_patch" and isinstance(given, str):
-        given = {"command": given}
-    if name in ("exec_command", "shell_command") and isinstance(given, dict):
-        name = "Bash"
-        if "cmd" in given:
-            given = {"command": given["cmd"]}
-    return Told(call_id, name, given)
-
-
-def _happened(calls: dict[str, Told], item: dict[str, Any]) -> None:
-    """Note what became of a call; one inside a script is a call that only this tells of."""
-    call_id, kind = item.get("id"), item.get("type")
-    if not isinstance(call_id, str):
-        return
-    if call_id not in calls:
-        if kind not in _NESTED or not call_id.startswith(_NESTED_ID):
-            return
-        name = _NESTED[kind] or f"mcp__{item.get('server')}__{item.get('tool')}"
-        given: object = item.get("arguments")
-        if kind == "CommandExecution":
-            words = item.get("command")
-            given = {"command": words[-1] if isinstance(words, list) and words else ""}
-        elif kind == "FileChange":
-            given = {"changes": item.get("changes")}
-        told = calls[call_id] = Told(call_id, name, given)
-        told.output = item.get("aggregated_output") if kind != "McpToolCall" else item.get("result")
-    calls[call_id].item = item

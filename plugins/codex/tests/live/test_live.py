@@ -464,6 +464,8 @@ def test_in_a_sandbox_commands_are_wrapped_only_with_the_archives_folder_as_a_ro
             consent,
         )
         assert (call["archive_ref"] in given["call_BOX_1_0"]) is consent
+    # Twice: what was called is what was kept, and the sandbox lets us write.
+    assert "proven" in outside.yarp("doctor", "codex")
     listed = outside.yarp("read", call["archive_ref"], "stderr", "1:302")
     assert listed.count(" ... ok\n") == 299
     outside.yarp("uninstall", "codex")
@@ -495,6 +497,7 @@ def test_installing_trusts_the_hooks_and_uninstalling_leaves_the_bytes(place):
     assert "trust" in said
     assert place.yarp("install", "codex") == "nothing to change\n"
     shown = json.loads(place.yarp("hosts", "show", "codex", "--json"))
+    assert "1 of 1 hooks proven" in place.yarp("doctor", "codex")
     assert (shown["installed"], shown["hooked_in"], shown["version"], shown["notes"]) == (
         True,
         True,
