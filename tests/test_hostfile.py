@@ -298,3 +298,9 @@ def test_the_command_of_a_hook_starts_this_yarp_from_anywhere(tmp_path, monkeypa
     done = subprocess.run([*words, "--version"], cwd=tmp_path, capture_output=True, check=True)
     assert done.stdout
     assert hostfile.command("acme").endswith(" hook acme")
+
+
+def test_a_program_whose_path_json_cannot_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(hostfile, "program", lambda: ["/opt/\udcff/yarp"])
+    with pytest.raises(DataError, match="no Unicode"):
+        hostfile.command("acme")

@@ -24,6 +24,7 @@ LAYERS = [
         "cache",
         "jsontext",
         "hostfile",
+        "wholefile",
     },
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},

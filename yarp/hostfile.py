@@ -14,14 +14,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, evolve, frozen
 
-from yarp import jsontext, paths
+from yarp import jsontext, paths, wholefile
 from yarp.errors import DataError, StorageError
 
 if TYPE_CHECKING:
@@ -67,11 +66,17 @@ def command(host: str, *, before: bool = False) -> str:
     """The shell text of a host's hook, `yarp hook HOST`, wherever it is started.
 
     `before`: of one that the host asks before a call, and that can keep it from running.
+    DataError: JSON cannot hold the text.
     """
     from yarp.shell.quoting import quote
 
     words = ["--before", host] if before else [host]
-    return " ".join(map(quote, [*program(), "hook", *words]))
+    text = " ".join(map(quote, [*program(), "hook", *words]))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError("the path of this yarp is no Unicode, and JSON cannot name it") from None
+    return text
 
 
 def install(
@@ -173,7 +178,7 @@ def restore(path: str, *, host: str, dry_run: bool) -> bool:
     """
     file = _File(path, host, comments=False)
     record = file.record
-    before = _read(file.backup) if os.path.isfile(file.backup) else None
+    before = wholefile.read(file.backup) if os.path.isfile(file.backup) else None
     same = (
         record is not None
         and _digest(file.text) == record.after
@@ -189,8 +194,9 @@ def restore(path: str, *, host: str, dry_run: bool) -> bool:
 
 
 def require_writable(path: str) -> None:
-    """StorageError: the file at `path` is read-only or no file, or its directory is not writable."""
-    _File(path, "", comments=False).require_writable()
+    """StorageError: the file at `path`, there or not, could not be written."""
+    wholefile.read(path)
+    wholefile.require_writable(path)
 
 
 def replace(path: str, text: str) -> None:
@@ -232,7 +238,7 @@ class _File:
         self.target = os.path.realpath(path)
         self.comments = comments
         self.marks = (f"hook {host}", f"hook --before {host}")
-        self.text = _read(path)
+        self.text = wholefile.read(path)
         name = hashlib.sha256(os.fsencode(self.target)).hexdigest()[:16]
         place = os.path.join(paths.data_dir(), "hosts", host)
         base = os.path.basename(self.target)
@@ -286,7 +292,7 @@ class _File:
         if record is not None and _digest(self.text) == record.after:
             if record.before is None:
                 return None
-            before = _read(self.backup) if os.path.isfile(self.backup) else None
+            before = wholefile.read(self.backup) if os.path.isfile(self.backup) else None
             if _digest(before) == record.before:
                 return before
         made = set() if record is None else set(record.made)
@@ -312,25 +318,14 @@ class _File:
 
     def require_writable(self) -> None:
         """StorageError where the file could not be replaced."""
-        directory = os.path.dirname(self.target)
-        while not os.path.lexists(directory):
-            directory = os.path.dirname(directory)
-        if not os.path.isdir(directory):
-            raise StorageError(f"{directory} is not a directory; move it away")
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise StorageError(f"{self.path} cannot be written: {directory} is not writable")
-        if self.text is not None:
-            # The mode counts for the superuser too: somebody meant it.
-            mode = os.stat(self.target).st_mode
-            if not mode & 0o222 or not os.access(self.target, os.W_OK):
-                raise StorageError(f"{self.path} is read-only; make it writable first")
+        wholefile.require_writable(self.path)
 
     def remember(self, record: Installed, before: str | None) -> None:
         """Keep the record, and what the file was; before the file is touched."""
         paths.make_private_dir(os.path.dirname(self.backup))
         if before is not None:
-            _replace(self.backup, before.encode(), 0o600)
-        _replace(self._record_path, json.dumps(asdict(record)).encode(), 0o600)
+            wholefile.replace(self.backup, before.encode(), 0o600)
+        wholefile.replace(self._record_path, json.dumps(asdict(record)).encode(), 0o600)
 
     def forget(self) -> None:
         """Remove the record and the copy, and their directory if nothing else is in it."""
@@ -344,12 +339,12 @@ class _File:
 
     def replace(self, text: str | None) -> None:
         """Put `text` in the file's place, at once and whole; None removes it."""
-        if _read(self.path) != self.text:
+        if wholefile.read(self.path) != self.text:
             raise StorageError(f"{self.path} changed meanwhile; run it again")
         if text is None:
             os.unlink(self.target)
             return
-        _replace(self.target, text.encode(), None)
+        wholefile.replace(self.target, text.encode(), None)
 
 
 class _Change:
@@ -442,51 +437,6 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except DataError as error:
         raise DataError(f"{path}: {error}; nothing was changed") from error
-
-
-def _read(path: str) -> str | None:
-    """The text of a file; None: there is none."""
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(found.st_mode):
-        kind = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
-        raise StorageError(f"{path} is {kind}; move it away")
-    try:
-        with open(path, "rb") as file:
-            return file.read().decode()
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        where = f"{path}: byte {error.start} is not UTF-8"
-        raise DataError(f"{where}; nothing was changed") from error
-
-
-def _replace(path: str, data: bytes, mode: int | None) -> None:
-    """Put `data` at `path` by a rename; `mode` None: the one it has, or the usual one."""
-    temporary = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.new")
-    try:
-        found = os.stat(path) if os.path.exists(path) else None
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, mode or 0o666)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                if found is not None and mode is None:
-                    with suppress(PermissionError):  # another's file, which becomes ours
-                        os.fchown(file.fileno(), found.st_uid, found.st_gid)
-                    os.fchmod(file.fileno(), stat.S_IMODE(found.st_mode))
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _digest(text: str | None) -> str | None:

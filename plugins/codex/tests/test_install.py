@@ -157,7 +157,7 @@ def test_codex_is_asked_to_trust_the_hooks_and_gets_its_settings_back(codex, hom
 def test_settings_that_are_read_only_refuse_the_whole_installation(codex, home, dry_run):
     (codex / "config.toml").chmod(0o444)
     before = tree(home)
-    with pytest.raises(StorageError, match="config.toml is read-only"):
+    with pytest.raises(StorageError, match=r"config\.toml is read-only"):
         install("user", dry_run, None)
     assert tree(home) == before
 
