@@ -45,3 +45,9 @@ def test_a_flood_of_changes_is_counted_however_its_blocks_are_cut():
         one, other = [b"\n".join(said(command, text, chunk)) for chunk in (1 << 20, 501)]
         assert all(total in one for total in totals)
         assert other == one
+
+
+def test_names_with_nothing_above_them_are_names():
+    text = b"".join(b"\tsrc/a%d.py\n" % i for i in range(300))
+    first, *_ = said("git checkout main", text)
+    assert first == b"names (300)"

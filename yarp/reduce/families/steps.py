@@ -103,10 +103,10 @@ class _Git(Lines):
             # What stands below a line is said below it, without the line once more.
             above = pieces[-1].text if pieces else b""
             least = b"at least " * self._partial
-            if above == key[1]:
+            if pieces and above == key[1]:
                 pieces[-1].text += b" (%b%d)" % (least, self._counts[key])
             else:
-                text = b"%b (%b%d)" % (key[1], least, self._counts[key])
+                text = b"%b (%b%d)" % (key[1] or b"names", least, self._counts[key])
                 pieces.append(Piece(text, worth - 1, piece.stream, 0))
             if key[1] == b"changed" and self._counts[key] > 2 * _LARGEST and not self._partial:
                 most = sorted(self._largest, key=lambda file: -file[0])[:_LARGEST]
