@@ -171,12 +171,17 @@ def test_a_command_that_the_hosts_shell_gives_a_meaning_of_its_own_is_not_wrappe
     assert acme.call()["requires_streams"] == wrapped
 
 
-def test_a_wrapped_call_ends_with_its_streams(acme, monkeypatch):
+@pytest.fixture
+def pytest_here(acme, monkeypatch):
+    """A program of that name that prints what its results look like."""
     (acme.home / "bin").mkdir()
     program = acme.home / "bin" / "pytest"
     program.write_text(f"#!/bin/sh\ncat <<'X'\n{acme.tests}X\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{acme.home}/bin:/usr/bin:/bin")
+
+
+def test_a_wrapped_call_ends_with_its_streams(acme, pytest_here):
     command = acme.send(acme.begin(command="pytest -q", free=True)).reply["args"]["command"]
     done = acme.shell(command)
     assert done.returncode == 1
@@ -189,14 +194,21 @@ def test_a_wrapped_call_ends_with_its_streams(acme, monkeypatch):
     assert call["status"] == "finished"
 
 
-def test_a_wrapped_call_whose_streams_are_still_to_come_keeps_its_result_and_stays_started(acme):
-    acme.send(acme.begin(command="pytest -q", free=True))
+def test_a_wrapped_call_whose_streams_are_still_to_come_is_finished_with_them(acme, pytest_here):
+    command = acme.send(acme.begin(command="pytest -q", free=True)).reply["args"]["command"]
     answer = acme.send(acme.end(command="pytest -q", text="moved to the background"))
     assert answer.reply == {}
     assert "waits for its streams" in answer.said
+    waiting = acme.call()
+    assert (waiting["status"], waiting["executed"]) == ("started", 1)
+    assert set(waiting["snapshots"]) == INPUTS | {"result/before"}
+    assert acme.yarp("archive", "verify").returncode == 0
+    acme.shell(command)
     call = acme.call()
-    assert call["status"] == "started"
-    assert set(call["snapshots"]) == INPUTS | {"result/before"}
+    assert (call["status"], call["is_error"]) == ("finished", 0)
+    assert set(call["snapshots"]) == INPUTS | RESULTS | STREAMS
+    assert call["snapshots"]["result/after"] == waiting["snapshots"]["result/before"]
+    assert acme.yarp("archive", "verify").returncode == 0
 
 
 def test_an_end_without_a_start_is_kept_with_the_start_it_tells(acme):

@@ -127,11 +127,11 @@ class WholeArchive(Archive):
     ) -> bool:
         """Commit all that the end of a call tells, and finish it; True unless it was before.
 
-        A call whose streams are still to come keeps its result and stays started: CallConflict,
-        after the commit. `last_moment` is called right before it, and may raise.
+        A call whose streams are still to come keeps its result and stays started until they do:
+        CallConflict, after the commit. `last_moment` is called right before it, and may raise.
         """
         waits = False
-        with sqlite.transaction(self._connection, self.path):
+        with sqlite.transaction(self._connection, self.path) as connection:
             try:
                 state = self._state(session, source_call_id)
             except ReferenceUnknown:
@@ -146,7 +146,12 @@ class WholeArchive(Archive):
                 return False
             self._keep(state[0], snapshots, at_ms, held)
             waits = bool(end.executed and state[3] and not held.keys() >= STREAM_SNAPSHOTS)
-            if not waits:
+            if waits:
+                connection.execute(
+                    "UPDATE tool_calls SET is_error = ?, executed = 1 WHERE id = ?",
+                    (end.is_error, state[0]),
+                )
+            else:
                 self._keep(state[0], [final_result(end.after)], at_ms, held)
                 self._finish(
                     source_call_id, state, held, end.after, end.is_error, end.executed, at_ms

@@ -194,10 +194,26 @@ class Archive:
     def record_streams(
         self, session: SessionKey, source_call_id: str, streams: Streams, captured_at_ms: int
     ) -> str:
-        """Commit the four stream snapshots of a wrapped call; give its archive_ref."""
-        with sqlite.transaction(self._connection, self.path):
+        """Commit the four stream snapshots of a wrapped call; give its archive_ref.
+
+        A call that was ended before, and waited for them, is finished as it was ended.
+        """
+        with sqlite.transaction(self._connection, self.path) as connection:
             state = self._state(session, source_call_id)
             self._add(state, streams.snapshots(), captured_at_ms)
+            held = self._held(state[0])
+            waited = state[2] == "started" and state[5] and ("result", "before") in held
+            if waited and ("result", "after") not in held:
+                connection.execute(
+                    "INSERT INTO snapshots SELECT tool_call_id, 'result', 'after', media_type, "
+                    "NULL, ?, payload_sha256 FROM snapshots "
+                    "WHERE tool_call_id = ? AND subject = 'result' AND stage = 'before'",
+                    (captured_at_ms, state[0]),
+                )
+                connection.execute(
+                    "UPDATE tool_calls SET status = 'finished', finished_at_ms = ? WHERE id = ?",
+                    (captured_at_ms, state[0]),
+                )
         return state[1]
 
     def result_before(

@@ -411,14 +411,19 @@ def test_both_scopes_capture_once(place):
 
 
 def test_a_command_that_goes_on_in_the_background_is_kept(place):
+    (place.project / "test_slow.py").write_text(f"{TESTS}\nimport time; time.sleep(3)\n")
     turns = [
-        [("Bash", {"command": "sleep 1; echo done", "run_in_background": True})],
+        [("Bash", {"command": f"sleep 1; {SUITE}", "run_in_background": True})],
         [("Bash", {"command": "echo before; sleep 3", "timeout": 1000})],
+        [("Bash", {"command": f"{SUITE} test_slow", "timeout": 1000})],
+        [("Bash", {"command": "sleep 5"})],
     ]
     place.run({"BACK": turns}, "BACK please", BYPASS)
     calls = place.calls()
-    assert [call["status"] for call in calls.values()] == ["finished"] * 2
-    assert [call["requires_streams"] for call in calls.values()] == [0, 0]
+    assert [call["status"] for call in calls.values()] == ["finished"] * 4
+    assert [call["requires_streams"] for call in calls.values()] == [0, 0, 1, 0]
+    assert set(calls["call_BACK_2_0"]["snapshots"]) == INPUTS | RESULTS | STREAMS
+    place.yarp("archive", "verify")
 
 
 def test_taken_out_again_nothing_of_it_is_left(place):
