@@ -3,16 +3,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from yarp import jsontext
+from yarp import hostfile, jsontext
 from yarp.errors import DataError
 
 blanks = st.text(" \t\n", max_size=4) | st.sampled_from(["\r\n", "\r\n  ", "\n    "])
 remarks = blanks | st.sampled_from([" // note\n", "/* a, [b] */", "\n  // {\n  ", " //\r\n"])
 scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5)
 )
 
 
@@ -168,6 +172,40 @@ def test_what_is_no_such_json_is_refused_by_line_and_column(text, said):
     assert said in str(refusal.value)
 
 
+def test_two_remarks_around_an_object_are_not_one():
+    assert not jsontext.is_blank("/* a */{}/* b */", comments=True)
+    assert jsontext.is_blank("\ufeff/* a */ // b\n", comments=True)
+    assert not jsontext.is_blank("// a", comments=False)
+
+
 def test_a_number_of_thousands_of_digits_is_still_json():
     text = "[" + "1" * 10_000 + "]"
     assert jsontext.parse(text, comments=False).end == len(text)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(documents(comments=True), st.booleans())
+def test_a_file_in_any_formatting_gets_its_bytes_back(yarp_home, text, edited):
+    path = yarp_home / "hooks.json"
+    entries = [
+        hostfile.Entry(("hooks", "before", "[]"), {"command": "/opt/yarp hook acme"}),
+        hostfile.Entry(("hooks", "new", "[]"), {"command": "/opt/yarp hook acme"}),
+        hostfile.Entry(("ours",), {"sure": True}),
+    ]
+    data = text.encode("utf-8", "surrogatepass")
+    path.write_bytes(data)
+    before = jsontext.parse(text, comments=True).value
+    hostfile.install(str(path), entries, host="acme", dry_run=False, comments=True)
+    assert hostfile.standing(str(path), entries, host="acme", comments=True)
+    if edited:
+        whole = path.read_bytes().decode()
+        whole, _ = jsontext.insert(whole, ("theirs", "[]"), 1, comments=True)
+        path.write_bytes(whole.encode())
+    hostfile.uninstall(str(path), host="acme", dry_run=False, comments=True)
+    if edited:
+        left = jsontext.parse(path.read_bytes().decode(), comments=True).value
+        assert left == {**before, "theirs": [1]}
+    else:
+        assert path.read_bytes() == data

@@ -162,7 +162,9 @@ class _Parser:
 def is_blank(text: str, *, comments: bool) -> bool:
     """Whether the text says nothing: blanks, and with `comments` remarks."""
     body = text.removeprefix("\ufeff")
-    return (_TRIVIA if comments else _SPACE).fullmatch(body) is not None
+    # Not `fullmatch`: it would stretch one remark to the end of the last.
+    found = (_TRIVIA if comments else _SPACE).match(body)
+    return found is not None and found.end() == len(body)
 
 
 def insert(text: str, path: Path, value: object, *, comments: bool) -> tuple[str, list[Path]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from yarp.plugin import CallEnded, CallStarted, Decision
 from yarp_codex import transcript, turn
@@ -112,6 +114,42 @@ def test_the_calls_of_a_subagent_are_told_apart_within_its_session():
 def test_an_event_without_what_names_the_call_is_declined(key, value):
     assert decode(event("PreToolUse", **{key: value})) is None
     assert decode(event("PostToolUse", **{key: value})) is None
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["\0", "\ud800", "/sessions/", "exec-"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(list(EVENTS)), st.data())
+def test_whatever_an_event_holds_nothing_is_raised(kind, data):
+    asked = event(kind, transcript_path="/no/such/sessions/rollout.jsonl")
+    for key in data.draw(
+        st.lists(st.sampled_from([*asked, "agent_id", "agent_transcript_path"]), max_size=3)
+    ):
+        asked[key] = data.draw(JSON)
+    decode(asked)
+    for decision in DECISIONS:
+        reply(asked, decision)
+
+
+@pytest.mark.parametrize(
+    "key", ["turn_id", "tool_use_id", "agent_id", "transcript_path", "session_id"]
+)
+@pytest.mark.parametrize("value", ["\ud800", "a\0b", "a\0/sessions/b", "\ud800/sessions/b"])
+def test_text_that_is_no_unicode_or_no_path_is_taken_as_it_is(key, value):
+    for kind in ("PreToolUse", "PostToolUse"):
+        asked = event(kind, transcript_path="/no/such/sessions/rollout.jsonl")
+        assert decode({**asked, key: value}) is not None
+    assert decode({**event("Stop", transcript_path="/no/such"), key: value}) is None
 
 
 # -- the transcript

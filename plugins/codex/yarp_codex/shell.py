@@ -27,7 +27,7 @@ def own_words(transcript: str, thread: str) -> frozenset[str] | None:
     home, found, _ = transcript.rpartition("/sessions/")
     try:
         names = os.listdir(os.path.join(home, "shell_snapshots")) if found else []
-    except OSError:
+    except (OSError, ValueError):
         names = []
     if any(name.startswith(f"{thread}.") for name in names):
         return frozenset()

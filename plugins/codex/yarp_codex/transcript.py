@@ -43,8 +43,8 @@ class Before:
 def before(path: str, turn_id: str, call_id: str) -> Before:
     """What stands in the transcript of this turn and of this call."""
     found = Before()
-    opens = f'"type":"turn_context","payload":{{"turn_id":"{turn_id}"'.encode()
-    named = f'"call_id":"{call_id}"'.encode()
+    opens = f'"type":"turn_context","payload":{{"turn_id":"{turn_id}"'.encode("utf-8", "replace")
+    named = f'"call_id":"{call_id}"'.encode("utf-8", "replace")
     nested = call_id.startswith(NESTED_ID)
     ended: set[bytes] = set()
     for line in from_the_end(path, _CALL_BYTES):
@@ -104,7 +104,9 @@ def _arguments(payload: dict[str, Any]) -> dict[str, Any]:
 
 def exit_code(path: str, call_id: str) -> int | None:
     """The exit status of a command that has just ended; None: it is not told."""
-    line = _last_line(path, b'"type":"item_completed"', f'"id":"{call_id}"'.encode())
+    line = _last_line(
+        path, b'"type":"item_completed"', f'"id":"{call_id}"'.encode("utf-8", "replace")
+    )
     if line is None:
         return None
     # Inside the output, the quotes are escaped.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from yarp.plugin import CallEnded, CallStarted, Decision
 from yarp_cursor.events import decode, replace, reply
@@ -120,6 +122,32 @@ def test_an_event_without_what_names_the_call_is_declined(kind, key, value):
 def test_a_session_without_a_conversation_is_known_by_its_own_id():
     assert decode(event("preToolUse", conversation_id=None)).source_session_id == CHAT
     assert decode(event("preToolUse", conversation_id=None, session_id=None)) is None
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["\0", "\ud800", "MCP:x", "Shell"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(list(EVENTS)), st.data())
+def test_whatever_an_event_holds_nothing_is_raised_and_the_answer_fits(kind, data):
+    asked = event(kind)
+    for key in data.draw(st.lists(st.sampled_from(list(asked)), max_size=3)):
+        asked[key] = data.draw(JSON)
+    decode(asked)
+    replace(asked, "short")
+    for decision in DECISIONS.values():
+        answer = reply(asked, decision)
+        assert isinstance(answer, dict)
+        assert answer.get("permission", "deny") == "deny"
 
 
 # -- MCP results
