@@ -194,3 +194,39 @@ def test_an_error_behind_a_flood_of_warnings_is_told():
 def test_every_rule_of_the_family_has_a_budget_its_examples_keep():
     rules = compile_rules([builtin_pack()])
     assert rules["problems"] == ()
+
+
+def test_an_error_in_a_header_of_the_system_says_which_line_of_ours_asked_for_it():
+    gcc = b"src/order.cpp:9:12:   required from here\n"
+    gcc += b"/usr/include/c++/12/bits/ops.h:45:23: error: no match for 'operator<'\n"
+    gcc += b"src/tax.cpp:7:16: error: 'class Store' has no member named 'totals'\n"
+    text = text_of("g++ src/order.cpp", b"", gcc)
+    assert "no match for 'operator<'\n  required from src/order.cpp:9:12\n" in text
+    assert "'totals'\n  required from" not in text
+    clang = b"/usr/include/c++/12/ops.h:45:23: error: invalid operands\n  return a < b;\n"
+    clang += (
+        b"/usr/include/c++/12/algo.h:1:6: note: in instantiation of function 'x' requested here\n"
+    )
+    clang += b"src/order.cpp:9:8: note: in instantiation of function 'sort' requested here\n"
+    assert "required from src/order.cpp:9:8" in text_of("clang++ src/order.cpp", b"", clang)
+
+
+def test_what_a_loader_of_a_bundler_says_again_is_said_once_with_its_place():
+    stdout = b""
+    for line, code in ((11, b"TS2345: wrong"), (12, b"TS2551: also wrong")):
+        stdout += b"ERROR in /srv/app/main.tsx\n./main.tsx %d:22-27\n" % line
+        stdout += b"[tsl] ERROR in /srv/app/main.tsx(%d,23)\n      %b\n\n" % (line, code)
+    stdout += b"webpack 5.1.0 compiled with 2 errors in 12 ms\n"
+    text = text_of("webpack", stdout)
+    for line, code in ((11, "TS2345: wrong"), (12, "TS2551: also wrong")):
+        assert f"ERROR in /srv/app/main.tsx({line},23)\n      {code}" in text
+    assert "[tsl]" not in text
+
+
+def test_the_coverage_of_all_files_stands_for_the_table():
+    rows = b"".join(b" file%d.ts | 75 | 28.5 | 57 | 72 | 18-19\n" % n for n in range(60))
+    stdout = b"> jest --coverage\n\nFile | %% Stmts |\nAll files | 74.5 | 28.4 | 56 | 72 |\n" + rows
+    text = text_of("npm test", stdout, b"\nTests:       9 passed, 9 total\n", exit_code=0)
+    assert "All files | 74.5 | 28.4 | 56 | 72 |" in text
+    assert "9 passed" in text
+    assert "file33.ts" not in text

@@ -68,3 +68,41 @@ def test_the_usage_below_an_error_of_npm_is_left_out():
     assert "npm error Missing: a@1 from lock file" in shown
     assert not any("--omit" in line for line in shown)
     assert any("/tmp/x.log" in line for line in shown)
+
+
+def test_what_was_not_read_of_a_very_long_output_is_counted_as_at_least():
+    tree = "shop@1.0.0 /srv/app\n" + "├── package-with-a-long-name@1.0.0\n│ └── b@2.0.0\n" * 40_000
+    shown = said("npm ls", tree)
+    assert any("shop@1.0.0 /srv/app: at least " in line for line in shown)
+    table = "Package  Current  Wanted  Latest  Location  Depended by\n"
+    table += "a  1.0.0  1.0.0  2.0.0  node_modules/a/long/path  shop\n" * 40_000
+    assert any(line.startswith("at least ") for line in said("npm outdated", table, exit_code=1))
+    files = "src/some/long/name.ts 12ms\nsrc/other.ts 1ms (unchanged)\n" * 40_000
+    assert any(line.startswith("at least ") for line in said("prettier --write src", files))
+
+
+def test_every_step_of_a_workflow_that_failed_is_named_and_its_error_is_shown():
+    from yarp.reduce.families.build import Family as Build
+
+    family = Build(("gh", "run", "view", "7", "--log"), {"success_bytes": 4096})
+    log = "".join(
+        f"test {n}\tRun tests\t2026-11-20T09:14:00.0000000Z {text}\n"
+        for n in range(3)
+        for text in ("##[group]Run x", "src/a.ts(3,1): error TS1: wrong", "##[error]Exit 1.")
+    )
+    family.feed(0, log.encode())
+    shown = b"\n".join(piece.text for piece in family.finish(Status(0))).decode()
+    assert "steps that failed (3): test 0 / Run tests; test 1 / Run tests; test 2" in shown
+    assert "src/a.ts(3,1): error TS1: wrong" in shown
+    assert "##[error]Exit 1." in shown
+
+
+def test_a_workflow_that_passed_is_no_failure():
+    from yarp.reduce.families.build import Family as Build
+
+    family = Build(("gh", "run", "view", "7", "--log"), {"success_bytes": 4096})
+    line = "test\tRun\t2026-11-20T09:14:00.0000000Z %s\n"
+    family.feed(0, (line % "✓ built in 2s" + line % "##[group]Complete").encode())
+    shown = b"\n".join(piece.text for piece in family.finish(Status(0))).decode()
+    assert "built in 2s" in shown
+    assert "failed" not in shown

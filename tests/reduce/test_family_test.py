@@ -677,3 +677,60 @@ def test_what_a_unittest_buffered_is_no_outcome():
     lines = summarise("unittest -b", b"", stderr)
     assert lines[:2] == ["Ran 2 tests in 0.001s", "FAILED (failures=1)"]
     assert "Ran 9 tests" not in "\n".join(lines[:3])
+
+
+PLAYWRIGHT = """
+Running 3 tests using 2 workers
+
+  \u2713  1 a.spec.ts:3:7 \u203a adds (17ms)
+  \u2718  2 b.spec.ts:8:5 \u203a pays (retry #1) (6ms)
+
+
+  1) b.spec.ts:8:5 \u203a pays \u2500\u2500\u2500\u2500
+
+    Error: rate of DE
+
+    Expected: 7
+    Received: 19
+
+        at /srv/app/b.spec.ts:9:13
+
+    Retry #1 \u2500\u2500\u2500\u2500
+
+    Error: rate of DE again
+
+  1 failed
+    b.spec.ts:8:5 \u203a pays \u2500\u2500\u2500\u2500
+  1 skipped
+  1 passed (2.4s)
+"""
+
+
+@pytest.mark.parametrize("command", ["playwright test", "npm test"])
+def test_a_failure_of_playwright_is_told_once_whatever_its_retries(command):
+    told = summarise(command, PLAYWRIGHT.encode())
+    assert told[:3] == ["1 failed", "1 skipped", "1 passed (2.4s)"]
+    text = "\n".join(told)
+    assert text.count("FAIL b.spec.ts:8:5 \u203a pays") == 1
+    assert "Expected: 7" in text
+    assert "at /srv/app/b.spec.ts:9:13" in text
+    assert "again" not in text
+    assert "adds" not in text
+
+
+def test_a_suite_that_failed_for_its_tests_alone_is_not_a_failure_of_its_own():
+    tap = "TAP version 13\n# Subtest: s\n    # Subtest: t\n    not ok 1 - t\n      ---\n"
+    tap += "      error: 'wrong'\n      ...\n    1..1\nnot ok 1 - s\n  ---\n  type: 'suite'\n"
+    tap += "  failureType: 'subtestsFailed'\n  error: '1 subtest failed'\n  ...\n"
+    tap += "# Error [ERR_X]: Cannot find module 'y'\n1..1\n# tests 1\n# pass 0\n# fail 1\n"
+    text = text_of("node --test", tap.encode())
+    assert "not ok 1 - t" in text
+    assert "not ok 1 - s" not in text
+    assert "Cannot find module 'y'" in text
+    assert "# fail 1" in text
+
+
+def test_a_test_that_go_skipped_says_why():
+    log = "=== RUN   TestIndex\n    a_test.go:9: needs the server\n--- SKIP: TestIndex (0.00s)\n"
+    text = text_of("go test -v", (log + "PASS\nok  \tx/y\t0.1s\n").encode(), exit_code=0)
+    assert "--- SKIP: TestIndex (0.00s) a_test.go:9: needs the server" in text

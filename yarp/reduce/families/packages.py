@@ -60,13 +60,13 @@ class Tree(Lines):
         """Troubles, then roots with what they depend on themselves."""
         said = super().pieces(failed=failed) or []
         out = said
+        least = b"at least " * self._partial
         for root, names in self._roots:
-            text = b"%b: %d direct" % (root, len(names)) if names else root
+            text = b"%b: %b%d direct" % (root, least, len(names)) if names else root
             out.append(Piece(text, 2, 0, 1))
             for text, count in _filled(names):
                 out.append(Piece(b"  " + text, 3, 0, count, (names[0].decode("utf-8", "replace"),)))
         if self._deeper:
-            least = b"at least " * self._partial
             out.append(Piece(b"(and %b%d deeper lines)" % (least, self._deeper), 1, 0, 0))
         return out
 
@@ -98,7 +98,9 @@ class Outdated(Lines):
         """The count, then every package."""
         out = super().pieces(failed=failed) or []
         if self._rows:
-            out.append(Piece(b"%d packages are outdated:" % self._count, 0, 0, 1))
+            least = b"at least " * self._partial
+            text = b"%b%d packages are outdated:" % (least, self._count)
+            out.append(Piece(text, 0, 0, 1))
             terms = ("MISSING", "node_modules")
             out += [Piece(text, 1, 0, count, terms) for text, count in _filled(self._rows, b", ")]
         return out

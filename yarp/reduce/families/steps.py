@@ -370,7 +370,12 @@ class _Prettier(Lines):
         if not self._written and not self._same:
             return pieces
         least = b"at least " * (self._partial or len(self._written) == _NAMES_KEPT)
-        text = b"%b%d files written, %d unchanged" % (least, len(self._written), self._same)
+        text = b"%b%d files written, %b%d unchanged" % (
+            least,
+            len(self._written),
+            least,
+            self._same,
+        )
         pieces.insert(0, Piece(text, 0, 0, self._same))
         for line in factor(self._written):
             term = (line.term.decode("utf-8", "replace"),)

@@ -89,7 +89,9 @@ class Family(base.Family):
         if tested:
             out = _merged(tested, out)
         if self.steps:
-            text = b"steps that failed (%d): %b" % (len(self.steps), b"; ".join(self.steps))
+            least = b"at least " * (len(self.steps) == _STEPS_KEPT)
+            many = len(self.steps)
+            text = b"steps that failed (%b%d): %b" % (least, many, b"; ".join(self.steps))
             out.insert(0, base.Piece(text, 0, 0, 0, ("##[error]",)))
         return out or None
 
