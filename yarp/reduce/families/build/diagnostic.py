@@ -96,6 +96,9 @@ _SEVERITY = pattern_of(
 _LEADING_CODE = pattern_of(
     rb"(?:\[\*\] )?(?P<code>[A-Z]{1,6}\d{2,5}|invalid-syntax)\b:? (?P<rest>.+)$"
 )
+_COP = pattern_of(
+    rb"(?P<letter>[CWREF]): (?:\[Correct\w+\] )?(?P<code>[A-Z]\w+(?:/\w+)+): (?P<rest>.+)$"
+)
 _TRAILING_CODE = pattern_of(
     rb"\s(?:\[(?P<a>-W[^\]\s]*|[\w./:-]+)\]|\((?P<b>[\w@./:-]*[a-z]\w*)\))$"
 )
@@ -230,6 +233,10 @@ def _said(line: bytes, rest: bytes) -> Diagnostic:
             code = found["code"] or found["bracket"] or b""
     if severity == UNSAID and rest.startswith((b"required ", b"recursively ", b"In ", b"in ")):
         severity = NOTE
+    cop = _COP.match(rest) if severity == UNSAID else None
+    if cop is not None:
+        severity = ERROR if cop["letter"] in b"EF" else WARNING
+        code, rest = cop["code"], cop["rest"]
     rest = _PROJECT.sub(b"", rest)
     leading = _LEADING_CODE.match(rest) if not code else None
     if leading is not None:

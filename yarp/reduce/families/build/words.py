@@ -36,7 +36,7 @@ _OUTCOMES = (
     r"|(?:Found|Checked|Formatted|Fixed) (?:an?|no|\d+) |Success: no issues|All checks passed"
     r"|\s*\d+ (?:errors?|warnings?|problems?|issues?|informations?)\b(?:[ ,.:;(!]|$)"
     r"|\* [\w-]+: \d+$"
-    r"|\d+ files? (?:would|already|reformatted|left|changed|are|is)\b|All done!|Oh no!"
+    r"|\d+ files? (?:inspected|would|already|reformatted|left|changed|are|is)\b|All done!|Oh no!"
     r"|(?:✖|✔|✓|✗|×) \d+ |\s?(?:✖|✔|✓|✗) (?:[Bb]uil[dt]|Compiled|Generating|Finalizing|No )"
     r"|\[warn\] Code style|\[error\] Code style|All matched files use|Code style issues"
     r"|Error occurred when checking code style"
