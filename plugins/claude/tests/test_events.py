@@ -50,6 +50,11 @@ def test_only_one_mode_asks_nobody(mode, unpermissioned):
     assert events.decode(pre(permission_mode=mode)).unpermissioned is unpermissioned
 
 
+def test_a_call_of_cursors_is_none_of_ours():
+    assert events.decode(pre(cursor_version="2026.09.18-0123abc")) is None
+    assert events.decode(post(cursor_version="2026.09.18-0123abc")) is None
+
+
 def test_a_command_in_the_background_is_not_waited_for():
     given = {"command": "sleep 9", "run_in_background": True}
     assert events.decode(pre(tool_input=given)).detached

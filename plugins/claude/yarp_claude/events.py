@@ -32,7 +32,8 @@ def decode(event: dict[str, Any]) -> CallStarted | CallEnded | tuple[CallEnded, 
     """The start or the end that an event tells of; None for any other event."""
     session = _text(event.get("session_id"))
     name = event.get("hook_event_name")
-    if session is None:
+    # Cursor starts the hooks of these settings too, and tells of its own calls.
+    if session is None or "cursor_version" in event:
         return None
     if name == "PostToolBatch":
         return _batch(event, session)
