@@ -163,5 +163,5 @@ ALL = (
         end=b"2026-01-01T00:01:00 worker-1 ERROR needle lost\n",
     ),
     Stream("one line", "pytest", lambda: b"x" * MIB),
-    Stream("random bytes", "cat a.bin", lambda: os.urandom(MIB)),
+    Stream("random bytes", "cat a.bin", lambda: os.urandom(_UNIT_BYTES)),
 )
