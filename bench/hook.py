@@ -7,6 +7,7 @@ of a host that is in use; the archive holds 50,000 calls, and 100 hooks have run
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -126,40 +127,57 @@ def _events(what: str, number: int) -> list[dict[str, object]]:
 def _measure(name: str, bin_dir: str, home: dict[str, str], raw: TextIO) -> list[str]:
     bare = [os.path.join(bin_dir, "python"), "-I", "-c", "pass"]
     hook = [os.path.join(bin_dir, "yarp"), "hook", HOST]
-    number = 0
+    number = 0 if name == "regular" else 10_000_000
     for _ in range(WARM_UP // 2):
         number += 1
-        for event in _file(number if name == "regular" else number + 10_000_000):
+        for event in _file(number):
             _timed(hook, event, home)
-    timings: dict[str, list[float]] = {key: [] for key in ("bare", *LIMITS)}
+    timings: dict[str, list[tuple[float, float]]] = {key: [] for key in ("bare", *LIMITS)}
     for _ in range(REPETITIONS):
         for what in LIMITS:
             number += 1
-            events = _events(what, number if name == "regular" else number + 10_000_000)
-            for event in events[:-1]:
+            *first, last = _events(what, number)
+            for event in first:
                 _timed(hook, event, home)
             timings["bare"].append(_timed(bare, None, home))
-            timings[what].append(_timed(hook, events[-1], home))
+            timings[what].append(_timed(hook, last, home))
     for key, values in timings.items():
-        raw.writelines(json.dumps({"install": name, "what": key, "ms": ms}) + "\n" for ms in values)
-    base = statistics.median(timings["bare"])
-    return [
-        f"{what}, {name} install: p50 {statistics.median(timings[what]):.1f} ms, bare {base:.1f} "
-        f"ms, ratio {statistics.median(timings[what]) / base:.2f} (limit {limit}), p95 "
-        f"{sorted(timings[what])[int(REPETITIONS * 0.95)] / base:.2f} (limit {limit + 1})"
-        for what, limit in LIMITS.items()
-    ]
+        rows = ({"install": name, "what": key, "ms": ms, "cpu_ms": cpu} for ms, cpu in values)
+        raw.writelines(json.dumps(row) + "\n" for row in rows)
+    base, base_cpu = _middle(timings["bare"])
+    report = []
+    for what, limit in LIMITS.items():
+        took, cpu = _middle(timings[what])
+        p95 = sorted(ms for ms, _ in timings[what])[int(REPETITIONS * 0.95)]
+        report.append(
+            f"{what}, {name} install: p50 {took:.1f} ms, bare {base:.1f} ms, ratio "
+            f"{took / base:.2f} (limit {limit}), p95 {p95 / base:.2f} (limit {limit + 1}); "
+            f"of processor time {cpu / base_cpu:.2f}"
+        )
+    return report
 
 
-def _timed(command: list[str], event: object, home: dict[str, str]) -> float:
-    """Milliseconds of a whole process that is given `event`."""
+def _middle(values: list[tuple[float, float]]) -> tuple[float, float]:
+    return statistics.median(ms for ms, _ in values), statistics.median(cpu for _, cpu in values)
+
+
+def _timed(command: list[str], event: object, home: dict[str, str]) -> tuple[float, float]:
+    """Milliseconds, and those of the processor, of a whole process that is given `event`."""
     data = b"" if event is None else json.dumps(event).encode()
+    reading, writing = os.pipe()
+    null = os.open(os.devnull, os.O_WRONLY)
+    actions = [(os.POSIX_SPAWN_DUP2, reading, 0), (os.POSIX_SPAWN_DUP2, null, 1)]
     began = time.perf_counter()
-    done = subprocess.run(command, env=home, input=data, capture_output=True, check=True)
+    pid = os.posix_spawn(command[0], command, home, file_actions=actions)
+    os.close(reading)
+    os.close(null)
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
+        pipe.write(data)
+    _, status, used = os.wait4(pid, 0)
     took = (time.perf_counter() - began) * 1000
-    if done.stderr:
-        raise OSError(done.stderr.decode())
-    return took
+    if status:
+        raise OSError(f"{command[0]} ended with {os.waitstatus_to_exitcode(status)}")
+    return took, (used.ru_utime + used.ru_stime) * 1000
 
 
 if __name__ == "__main__":

@@ -208,3 +208,23 @@ def test_a_schema_whose_damage_is_no_text_is_damage_all_the_same(path, readonly)
     with pytest.raises(ArchiveCorrupt) as caught:
         sqlite.connect(path, readonly=readonly, inspect=lambda c: c.execute("SELECT 1 FROM t"))
     assert str(caught.value).isprintable()
+
+
+def test_a_long_log_is_emptied_when_nobody_needs_it(path):
+    writer, reader = sqlite.connect(path), sqlite.connect(path)
+    writer.execute("PRAGMA wal_autocheckpoint = 0")
+    writer.execute("CREATE TABLE t (body BLOB)")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM t").fetchall()
+    sqlite.shorten_log(writer, path)
+    short = os.stat(f"{path}-wal").st_size
+    assert short > 0
+    writer.execute("INSERT INTO t VALUES (zeroblob(4000000))")
+    sqlite.shorten_log(writer, path)
+    assert os.stat(f"{path}-wal").st_size > 4_000_000  # somebody reads
+    reader.execute("COMMIT")
+    sqlite.shorten_log(writer, path)
+    assert os.stat(f"{path}-wal").st_size == 0
+    assert reader.execute("SELECT length(body) FROM t").fetchone() == (4_000_000,)
+    reader.close()
+    writer.close()

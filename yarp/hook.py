@@ -261,7 +261,7 @@ class _Hook:
         time.sleep(max(0.0, self._began + _AFTER_SECONDS - time.monotonic()))
         if self._last_word.acquire(blocking=False):
             _say(f"the archive took more than {_AFTER_SECONDS:g} s; the call stays incomplete")
-            os._exit(self._answer(self._unchanged))
+            os._exit(self._write(self._unchanged))
 
     def _claim(self) -> None:
         """Have the last word from now on, or wait for the end of this process."""
@@ -484,6 +484,14 @@ class _Hook:
         return _BLOCKS if self._before else self._answer(reply)
 
     def _answer(self, reply: bytes | None) -> int:
+        """Say it, and leave the archive; the status to end with."""
+        self._claim()
+        status = self._write(reply)
+        if self._archive is not None:
+            self._archive.leave()
+        return status
+
+    def _write(self, reply: bytes | None) -> int:
         try:
             while reply:
                 reply = reply[os.write(self._answers, reply) :]

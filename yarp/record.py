@@ -134,7 +134,9 @@ class Record:
         now = _now_ms()
         if self._hosted:
             if streams is not None:
-                self._open().record_streams(self._session, self._call_id, streams, now)
+                archive = self._open()
+                archive.record_streams(self._session, self._call_id, streams, now)
+                archive.leave()
             return
         result = receipt.result()
         body = payload.of_json(result)

@@ -66,6 +66,7 @@ __all__ = [
     "classify",
     "code",
     "connect",
+    "shorten_log",
     "transaction",
 ]
 
@@ -76,6 +77,7 @@ PERM, NOMEM, AUTH, PROTOCOL = 3, 7, 23, 15
 
 # A writer that leaves by os._exit never checkpoints at close; a short WAL keeps every open fast.
 WAL_PAGES = 256
+_PAGE_BYTES = 4096
 # Of a new archive: twice SQLite's default, with which a large stream costs a fifth less to store.
 PAGE_BYTES = 8192
 _SWITCH_TIMEOUT_MS = 25
@@ -159,6 +161,20 @@ def classify(error: Exception, path: str) -> YarpError:
     if found in (IOERR, NOMEM):
         return StorageError(f"{path}: {words}; check its disk and the space left there")
     return ArchiveUnavailable(f"{path}: {words}")
+
+
+def shorten_log(connection: Connection, path: str) -> None:
+    """Empty the write-ahead log when it is long and nobody needs it; for who leaves unclosed.
+
+    Only a connection that stays can take note of what was checkpointed. Processes that come,
+    commit once and go would make the log longer for ever, and copy all of it each time.
+    """
+    try:
+        if os.stat(f"{path}-wal").st_size > WAL_PAGES * _PAGE_BYTES:
+            connection.execute("PRAGMA busy_timeout = 0")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    except (OSError, Error):
+        return  # all is committed; the next one tries again
 
 
 class transaction:  # noqa: N801 - reads as a statement: `with transaction(connection, path):`

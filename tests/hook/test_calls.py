@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -281,6 +282,18 @@ def test_without_an_archive_commands_are_wrapped_and_nothing_is_kept(acme):
     assert "run --shell-program" in reply["args"]["command"]
     assert acme.send(acme.end(command="pytest -q", text=acme.tests)).reply == {}
     assert not acme.archive.exists()
+
+
+def test_the_archives_log_stays_short_however_many_processes_come_and_go(acme):
+    log = acme.archive.with_name(f"{acme.archive.name}-wal")
+    sizes = []
+    for number in range(16):
+        args = {"text": os.urandom(100_000).hex()}
+        acme.send(acme.begin(f"c{number}") | {"tool": "ask", "args": args})
+        sizes.append(log.stat().st_size)
+    assert max(sizes) < 1 << 20
+    assert len(acme.calls()) == 16
+    assert acme.yarp("archive", "verify").returncode == 0
 
 
 @pytest.mark.parametrize(
