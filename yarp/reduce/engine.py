@@ -160,8 +160,11 @@ class Reduction:
         ]
 
     def _show(self, pieces: list[Piece], budget: int, total: int, recovery: Recovery) -> Summary:
-        for piece in pieces:
-            piece.text = marker.quoted(clean(piece.text))
+        # All at once: of most outputs nothing has to be cleaned or quoted.
+        whole = b"\n".join([piece.text for piece in pieces])
+        if marker.quoted(clean(whole)) != whole:
+            for piece in pieces:
+                piece.text = marker.quoted(clean(piece.text))
         layout = _Layout(pieces, self._streams, recovery, self._way)
         # The marker's length depends on what is dropped: try a generous guess, then the truth.
         best = layout.fill(budget, layout.reserve())
@@ -245,7 +248,7 @@ class _Shown:
 class _Layout:
     """Chooses the pieces that fit and writes the one marker for those that do not."""
 
-    __slots__ = ("_order", "_pieces", "_recovery", "_streams", "_way")
+    __slots__ = ("_least", "_order", "_pieces", "_recovery", "_sizes", "_streams", "_terms", "_way")
 
     def __init__(
         self,
@@ -259,6 +262,18 @@ class _Layout:
         self._recovery = recovery
         self._way = way
         self._order = sorted(range(len(pieces)), key=lambda i: pieces[i].worth)
+        self._sizes = [
+            len(piece.text) + (_MORE_BYTES if len(piece.holds) == 1 else 0) for piece in pieces
+        ]
+        # For each place in the order the least size from there on: below it nothing fits.
+        least = max(self._sizes, default=0)
+        self._least = [0] * len(pieces)
+        for at in range(len(pieces) - 1, -1, -1):
+            least = self._least[at] = min(least, self._sizes[self._order[at]])
+        self._terms: dict[tuple[str, ...], int] = {}
+        for piece in pieces:
+            terms = tuple(piece.terms)
+            self._terms[terms] = self._terms.get(terms, 0) + 1
 
     def reserve(self) -> int:
         """Bytes that the marker can need at most."""
@@ -272,13 +287,16 @@ class _Layout:
         room = budget - reserve
         kept: dict[int, tuple[bytes, int]] = {}
         dropped: list[Piece] = []
-        for index in self._order:
+        for at, index in enumerate(self._order):
+            if room < _PIECE_ROOM and room <= self._least[at]:
+                dropped += [self._pieces[index] for index in self._order[at:]]
+                break
             piece = self._pieces[index]
             text, lines = piece.text, piece.lines
             if piece.worth >= _FILLER and kept and 2 * (room - len(text)) < budget:
                 dropped.append(piece)
                 continue
-            if len(text) + (_MORE_BYTES if len(piece.holds) == 1 else 0) >= room:
+            if self._sizes[index] >= room:
                 dropped.append(piece)
                 # Something is always shown, were it a part of one line; names are counted whole.
                 if room < _PIECE_ROOM or ((piece.worth > _KEEP_WORTH or piece.holds) and kept):
@@ -307,8 +325,9 @@ class _Layout:
         """Where only a part of a place's names is shown, say so behind the last of them."""
         missing: dict[bytes, int] = {}
         for index, piece in enumerate(self._pieces):
-            for place, count in piece.holds.items() if index not in kept else ():
-                missing[place] = missing.get(place, 0) + count
+            if piece.holds and index not in kept:
+                for place, count in piece.holds.items():
+                    missing[place] = missing.get(place, 0) + count
         for index in sorted(kept, reverse=True) if missing else ():
             holds = self._pieces[index].holds
             count = missing.pop(next(iter(holds)), 0) if len(holds) == 1 else 0
@@ -333,7 +352,7 @@ class _Layout:
         if self._recovery.archive_ref is not None:
             terms = _common_terms(dropped)
             chosen = set(terms)
-            results = 2 * sum(not chosen.isdisjoint(piece.terms) for piece in self._pieces)
+            results = 2 * sum(n for t, n in self._terms.items() if not chosen.isdisjoint(t))
             if not terms:
                 # What a sentence of ours stands for is missing too.
                 terms = _common_terms([piece for piece in self._pieces if not piece.lines])

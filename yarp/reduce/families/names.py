@@ -203,7 +203,7 @@ def _ordered(values: set[bytes]) -> list[bytes]:
     """Digits by value, without making numbers of them."""
     ordered = sorted(sorted(values), key=len)
     if len(ordered[0]) != len(ordered[-1]) and any(value[:1] == b"0" for value in ordered):
-        ordered.sort(key=lambda value: (len(value.lstrip(b"0")), value.lstrip(b"0")))
+        ordered.sort(key=lambda value: (len(digits := value.lstrip(b"0")), digits))
     return ordered
 
 
