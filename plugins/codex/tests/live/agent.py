@@ -17,7 +17,8 @@ SANDBOXED = ("--sandbox", "workspace-write")
 
 
 def environment(prefix: Path, home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name.startswith("XDG_")}
+    ours = ("XDG_", "YARP_PLUGINS")
+    kept = {name: value for name, value in os.environ.items() if name.startswith(ours)}
     return kept | {
         "PATH": f"{prefix / 'node_modules' / '.bin'}:{os.environ['PATH']}",
         "HOME": str(home),

@@ -486,6 +486,21 @@ def test_an_archive_that_cannot_be_used_blocks_every_call(place):
         assert "could not be archived" in result
 
 
+def test_without_its_plugin_calls_are_blocked_and_without_yarp_they_run(place, monkeypatch):
+    model = place.start(
+        {"BLOCKED": [[command("echo ran")]], "GONE": [[command("echo ran")]]}, DIRECT
+    )
+    monkeypatch.setenv("YARP_PLUGINS", "none")
+    place.run("BLOCKED please")
+    hooks = place.home / ".codex" / "hooks.json"
+    hooks.write_text(hooks.read_text().replace(os.path.dirname(sys.executable), "/no/such/place"))
+    place.run("GONE please", *agent.FREE, "--dangerously-bypass-hook-trust")
+    model.close()
+    given = model.results()
+    assert "YARP_PLUGINS leaves plugin codex" in given["call_BLOCKED_0_0"]
+    assert given["call_GONE_0_0"].endswith("ran\n")
+
+
 def test_installing_trusts_the_hooks_and_uninstalling_leaves_the_bytes(place):
     folder = place.home / ".codex"
     folder.mkdir()
