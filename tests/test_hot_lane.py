@@ -19,6 +19,7 @@ HOT = [
     "yarp.canonical",
     "yarp.capture",
     "yarp.errors",
+    "yarp.event",
     "yarp.hook",
     "yarp.paths",
     "yarp.payload",

@@ -28,7 +28,8 @@ LAYERS = [
     },
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},
-    {"capture", "record", "rescue", "runner", "ingest", "census", "usage", "hook", "shorten"},
+    {"capture", "record", "rescue", "runner", "ingest", "census", "usage"}
+    | {"hook", "event", "shorten"},
     {"testing"},
     {"cli"},
     {"__main__"},

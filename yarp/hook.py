@@ -12,15 +12,15 @@ import os
 import sys
 import time
 
-from yarp import cache, canonical, paths, payload
+from yarp import cache, paths, payload
 from yarp.errors import (
     CallConflict,
     ConfigError,
     DataError,
-    FrameError,
     PluginError,
     StorageError,
 )
+from yarp.event import Event, to_json
 from yarp.types import CallEnded, CallStarted, Decision
 
 TYPE_CHECKING = False
@@ -43,8 +43,6 @@ Options:
               where not even HOST's plugin can be used to say so
 """
 _AFTER_SECONDS = 2.0
-_MAX_EVENT_BYTES = 256 << 20
-_READ_BYTES = 1 << 20
 _BLOCKS = 2
 
 
@@ -84,15 +82,12 @@ class _Hook:
         self._answers = answers
         self._began = began
         self._before = before
-        self._text = ""
-        # Whether the parsed event holds all that its text says.
-        self._is_exact = True
         # Who has it has the last word: the answer, or that there is none in time.
         self._last_word = _thread.allocate_lock()
         self._claimed = False
         self._compiled: Compiled
         self._host: dict[str, Any]
-        self._event: dict[str, object]
+        self._event: Event
         self._path: str
         self._archive: WholeArchive | None = None
         self._unchanged: bytes | None = None
@@ -100,7 +95,7 @@ class _Hook:
     def serve(self) -> int:
         """Answer the event; the status to end with."""
         try:
-            self._event = self._read_event()
+            self._event = Event.read(0)
         except DataError as error:
             _say(str(error))
             return 0
@@ -112,7 +107,7 @@ class _Hook:
         self._host = self._compiled.host(self._name)
         if self._host["decode"] is None:
             raise PluginError(f"{self._host['title']} does not speak to yarp hook")
-        told = cache.resolve(self._host["decode"])(self._event)
+        told = cache.resolve(self._host["decode"])(self._event.members)
         calls = told if isinstance(told, tuple) else () if told is None else (told,)
         # Kept ready: there may be no time to ask for it later.
         reply = self._unchanged = self._reply(Decision())
@@ -132,62 +127,6 @@ class _Hook:
         """Whatever went wrong, the agent goes on; unless a call would run unwatched."""
         _say(_reason(error))
         return _BLOCKS if self._before else 0
-
-    # -- the event ------------------------------------------------------------------------------
-
-    def _read_event(self) -> dict[str, object]:
-        data = bytearray()
-        too_long = False
-        while chunk := os.read(0, _READ_BYTES):
-            too_long = too_long or len(data) + len(chunk) > _MAX_EVENT_BYTES
-            if not too_long:
-                data += chunk
-        if too_long:
-            raise StorageError(f"an event of more than {_MAX_EVENT_BYTES} bytes is not taken")
-        try:
-            self._text = data.decode()
-            try:
-                event = canonical.parse(self._text)
-            except canonical.NotCanonical:
-                import json
-
-                self._is_exact = False
-                try:
-                    event = json.loads(self._text)
-                except RecursionError:
-                    event = self._without_depths()
-        except (ValueError, FrameError) as error:
-            raise DataError(f"the event is no JSON ({type(error).__name__})") from None
-        if not isinstance(event, dict):
-            raise DataError("the event is no JSON object")
-        return event
-
-    def _without_depths(self) -> dict[str, object]:
-        """The event's members; one that is nested too deeply to be read is an empty object."""
-        from yarp.ingest.frames import members_with_text
-
-        event: dict[str, object] = {}
-        for name, member in members_with_text(self._text.encode(), _Everything()).items():
-            unread = member.value is None and member.text.strip() != "null"
-            event[name] = {} if unread else member.value
-        return event
-
-    def _bytes(self, value: object) -> bytes:
-        """The bytes to archive of a part of the event: canonical, or the host's own text."""
-        if self._is_exact:
-            try:
-                return canonical.encode(value)
-            except canonical.NotCanonical:
-                pass
-        import json
-
-        for name, member in self._event.items():
-            if member is value and isinstance(value, dict | list | str):
-                from yarp.ingest.frames import members_with_text
-
-                exact = members_with_text(self._text.encode(), (name,))[name]
-                return bytes(exact.canonical())
-        return canonical.encode_text(json.dumps(value))
 
     # -- before a call --------------------------------------------------------------------------
 
@@ -237,8 +176,8 @@ class _Hook:
                     started_at_ms=call.started_at_ms or now,
                     requires_streams=plan.requires_streams,
                 )
-                before = self._bytes(call.input)
-                after = before if plan.input is None else self._bytes(plan.input)
+                before = self._event.canonical(call.input)
+                after = before if plan.input is None else self._event.canonical(plan.input)
                 own_time = call.started_at_ms is None
                 try:
                     capture.begin(session, facts, before, after, now, own_time=own_time)
@@ -301,7 +240,7 @@ class _Hook:
         if current.archive_ref is None:
             return True  # it did not come as far as its hooks
         function = self._host["refused"]
-        refused = function is not None and cache.resolve(function)(self._event, ended)
+        refused = function is not None and cache.resolve(function)(self._event.members, ended)
         if not refused:
             _say("the end of a call was not told; it stays incomplete")
         return bool(refused)
@@ -318,7 +257,7 @@ class _Hook:
         from yarp.archive.whole import End
 
         now = ended.finished_at_ms or _now_ms()
-        before = payload.of(self._bytes(ended.result))
+        before = payload.of(self._event.canonical(ended.result))
         shortener = self._shortener(ended, current)
         output = None
         if ended.full_output_path is not None and self._is_shell(ended, current):
@@ -327,11 +266,11 @@ class _Hook:
         short = self._short(session, ended, current, shortener, output)
         if short is not None and ended.text is not None:
             content, source = short
-            result = cache.resolve(self._host["replace"])(self._event, content)
+            result = cache.resolve(self._host["replace"])(self._event.members, content)
             if result is not None:
                 reply = self._reply(Decision(content=content, result=result))
             if reply is not None:
-                after = payload.of(self._bytes(result))
+                after = payload.of(self._event.canonical(result))
                 if source != "source_output":
                     text = payload.of(payload.utf8(ended.text)), ended.completeness
         end = End(
@@ -444,7 +383,7 @@ class _Hook:
             started_at_ms=start.started_at_ms or _now_ms(),
             requires_streams=False,
         )
-        return facts, payload.of(self._bytes(start.input))
+        return facts, payload.of(self._event.canonical(start.input))
 
     def _tell(
         self, ended: CallEnded, current: Current, *, executed: bool, finished_at_ms: int
@@ -474,8 +413,8 @@ class _Hook:
     def _reply(self, decision: Decision) -> bytes | None:
         """The host's words for `decision`; None: it wants none."""
         function = self._host["reply"]
-        reply = None if function is None else cache.resolve(function)(self._event, decision)
-        return None if reply is None else _json(reply)
+        reply = None if function is None else cache.resolve(function)(self._event.members, decision)
+        return None if reply is None else to_json(reply)
 
     def _block(self, reason: str, reply: bytes | None) -> int:
         if reply is not None and reply != self._unchanged:
@@ -508,10 +447,12 @@ class _Hook:
 
             (entry,) = (entry for entry in discover() if entry.name == self._name)
             host = cache.resolve(entry.module).yarp_host()
-            said = host.reply(self._event, Decision(notice=f"[yarp] off in this session: {error}"))
+            said = host.reply(
+                self._event.members, Decision(notice=f"[yarp] off in this session: {error}")
+            )
         except Exception:  # noqa: BLE001 - nobody is there to say it
             return 0
-        return 0 if said is None else self._answer(_json(said))
+        return 0 if said is None else self._answer(to_json(said))
 
     # -- the archive ----------------------------------------------------------------------------
 
@@ -527,20 +468,6 @@ class _Hook:
         from yarp.archive.write import SessionKey
 
         return SessionKey(self._name, call.account or paths.account(), call.source_session_id)
-
-
-class _Everything:
-    def __contains__(self, _: object) -> bool:
-        return True
-
-
-def _json(value: object) -> bytes:
-    try:
-        return canonical.encode(value)
-    except canonical.NotCanonical:  # a host's own number or letter that RFC 8785 cannot hold
-        import json
-
-        return json.dumps(value).encode()
 
 
 def _reason(error: BaseException) -> str:
