@@ -11,7 +11,7 @@ from yarp.reduce.families.names import factor
 from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.status import Reader, one_line
 
-_STAT = pattern_of(rb" (?P<name>[^ |][^|]*?) +\| +(?P<size>\d+|Bin)(?: (?P<rest>.*))?$")
+_SIZE = pattern_of(rb" *(?P<size>\d{1,12}|Bin)(?: (?P<rest>.*))?$")
 _NAMED = pattern_of(rb"(?P<kind>[ACDMRTUXB])\d*\t(?P<name>\S.*)$")
 _TOTAL = pattern_of(rb" \d+ files? changed")
 _SUMMARY = pattern_of(rb" (?:create|delete) mode \d+ |  ?(?:rename|copy|mode change|rewrite) ")
@@ -72,13 +72,15 @@ class Changes(Reader):
             self._commits.append(commit)
             return
         commit.lines += 1
-        found = _STAT.match(line)
+        # ` a/b.py | 12 ++--`: no sign of a change is a bar.
+        name, bar, rest = line.rpartition(b" | ")
+        found = _SIZE.match(rest) if bar and name[:1] == b" " != name[1:2] else None
         if found is not None:
             count = int(found["size"]) if found["size"] != b"Bin" else 0
             signs = found["rest"] or b""
             added, removed = b"+" in signs, b"-" in signs and found["size"] != b"Bin"
             mark = b"+" if added and not removed else b"-" if removed and not added else b"+-"
-            self._file(found["name"], mark + found["size"] if count else found["size"], count)
+            self._file(name.strip(), mark + found["size"] if count else found["size"], count)
         elif (named := _NAMED.match(line)) is not None:
             self._file(named["name"].replace(b"\t", b" -> "), named["kind"], 0)
         elif _TOTAL.match(line):

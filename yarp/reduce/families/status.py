@@ -607,7 +607,7 @@ def one_line(commit: bytes) -> bytes:
 
 def _history(argv: tuple[str, ...]) -> type[Reader] | None:
     """Who reads commits drawn as a graph, or files with what changed in them."""
-    if argv[0] != "git" or argv[1] not in ("log", "show", "diff"):
+    if argv[0] != "git" or not {"log", "show", "diff"} & set(argv[1:2]):
         return None
     from yarp.reduce.families.changes import Changes, Graph, asked
 
