@@ -21,8 +21,6 @@ _KINDS = 64
 # Every line of this much at a stream's start and end is read; between them, only trouble.
 _READ_BYTES = 512 * 1024
 _LAST_BYTES = 16 * 1024
-# What a command says shortly before it ends.
-_LAST_LINES = 6
 _TROUBLES_READ = 2_000
 
 TYPE_CHECKING = False
@@ -221,7 +219,7 @@ class Lines(Reader):
             return 1 if self.outcome is None else 3
         if _WARNING.search(line):
             return 2
-        return 4 if failed or from_end <= _LAST_LINES else 6
+        return 4 if failed else 5
 
 
 def _search(patterns: list[bytes]) -> Any:

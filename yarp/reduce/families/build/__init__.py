@@ -41,6 +41,7 @@ _TASK = pattern_of(rb"(?m)^ {1,12}\[[\w.-]+\] ")
 _STEP = pattern_of(rb"(?m)^[^\t\n]*\t[^\t\n]*\t(?:\xef\xbb\xbf)?\d{4}-\d\d-\d\dT[\d:.]+Z ?")
 _STEP_FAILED = pattern_of(rb"(?m)^([^\t\n]+)\t([^\t\n]*)\t\S+Z ##\[error\]")
 _STEPS_KEPT = 100
+_PLAIN_WORTH = 5
 
 
 class Family(base.Family):
@@ -168,7 +169,8 @@ def _merged(tested: list[Piece], built: list[Piece]) -> list[Piece]:
     said = b"\n".join(piece.text for piece in tested)
     out = list(tested)
     for piece in built:
-        if piece.text.strip() not in said:
+        # Lines of no known form are the runner's: it has read them.
+        if piece.worth < _PLAIN_WORTH and piece.text.strip() not in said:
             piece.worth = min(9, piece.worth + 2) if piece.worth else 1
             out.append(piece)
     return out

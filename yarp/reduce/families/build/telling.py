@@ -102,6 +102,7 @@ def _kinds(warnings: list[Diagnostic], least: bytes) -> list[Piece]:
     return [Piece(text + (b", ...)" if len(codes) > 20 else b")"), 1, warnings[0].stream, 0)]
 
 
+_WARNED = pattern_of(rb"(?i)\bwarn(?:ing)?\b|deprecat")
 _ALARM = pattern_of(rb"(?i)error|fail\w*|warn\w*")
 _ADVISED = pattern_of(rb"(?<= warnings) \(run `cargo [^)]*\)$")
 _SAID = pattern_of(rb"\b(\d{1,9}) (?:previous )?(?:errors?|problems?|issues?)\b")
@@ -360,7 +361,8 @@ def _notes(report: Report, *, told: bool, failed: bool) -> list[Piece]:
             elif failed:
                 worth = 1 if wrong and at < 12 else 2 if wrong or from_end <= 10 else 6
             else:
-                worth = 3 if wrong else 5 if from_end <= 6 else 7 if at < 4 else 8
+                warned = wrong or _WARNED.search(line) is not None
+                worth = 3 if warned else 5 if from_end <= 6 else 7 if at < 4 else 8
             if worth != _NEVER:
                 out.append(Piece(_cut(line), worth, stream, terms=_word(line)))
     if report.last_noise and not report.partial:

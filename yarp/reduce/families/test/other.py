@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from yarp.reduce.families.test.report import Report
 
 _CROSSES = tuple(mark.encode() for mark in ("✖ ", "✗ ", "✘ ", "✕ ", "\u00d7 "))
+# A suite or a test that is told after one that failed.
+_GOES_ON = tuple(mark.encode() for mark in ("\u25b6 ", "✔ ", "✓ ", "√ ", "\ufe63 "))
 _INFO = "\u2139 ".encode()
 _COUNTS = (b"tests ", b"suites ", b"pass ", b"fail ", b"cancelled ", b"skipped ", b"todo ")
 _ENDINGS = (
@@ -104,6 +106,8 @@ class Other(Runner):
             self._begin(start, title, indent)
         elif start.startswith((b"# Subtest", b"1..")):
             self.open = None
+        elif start.startswith(_GOES_ON):
+            self.open = None  # the next test or suite
         elif self.open is not None:
             self.blanks = 0 if start else self.blanks + 1
             if self.blanks > 3 or (
