@@ -100,6 +100,14 @@ def test_the_files_of_a_comparison_are_all_there_by_kind(history):
     assert any("file21.py -> src/part1/renamed.py" in text for text in told)
 
 
+def test_the_names_of_a_history_stand_below_their_commits(history):
+    told = pieces("git log --name-only", history.git("log", "--name-only"))
+    assert told[0] == "12 commits"
+    assert sum("(2 files)" in text or "(1 file)" in text for text in told) == 10
+    assert any(text.endswith("Everything (40 files)") for text in told)
+    assert "  docs/page9.md" in told
+
+
 def test_a_diffstat_keeps_gits_sum_and_the_largest_files(history):
     first = history.git("rev-list", "--max-parents=0", "HEAD").decode().strip()
     stdout = history.git("diff", "--stat", first)

@@ -48,6 +48,7 @@ class Changes(Reader):
 
     def __init__(self, argv: tuple[str, ...]) -> None:
         super().__init__(argv)
+        self._commits_told = argv[1] != "diff"
         self._only = any(word.startswith("--name-only") for word in argv)
         self._commits: list[_Commit] = []
         self._count = 0
@@ -63,7 +64,7 @@ class Changes(Reader):
                 self._said.append(Piece(line, 0 if len(self._said) < 3 else 4, 1))
             return
         commit = self._open
-        if line.startswith(b"commit ") and not (self._only and not self._count):
+        if line.startswith(b"commit ") and self._commits_told:
             self._count += 1
             self._open = commit = _Commit(line)
             # The last one always stays.
