@@ -42,6 +42,8 @@ Options:
   --before    the event comes before a call: end with 2, which keeps hosts from running it,
               where not even HOST's plugin can be used to say so
 """
+_IDS = ("source_session_id", "source_call_id")
+_NAMES = ("tool_name", "provider", "model")
 _AFTER_SECONDS = 2.0
 _BLOCKS = 2
 
@@ -113,6 +115,7 @@ class _Hook:
         reply = self._unchanged = self._reply(Decision())
         watched = False
         for call in calls:
+            _name_well(call)
             if isinstance(call, CallStarted):
                 decision = self._started(call)
                 reply = self._reply(decision)
@@ -468,6 +471,16 @@ class _Hook:
         from yarp.archive.write import SessionKey
 
         return SessionKey(self._name, call.account or paths.account(), call.source_session_id)
+
+
+def _name_well(call: CallStarted | CallEnded) -> None:
+    """Names become columns: UTF-8 has no lone surrogates."""
+    start = call if isinstance(call, CallStarted) else call.start
+    for one, names in ((call, _IDS), (start, _NAMES)):
+        for name in names if one is not None else ():
+            value = getattr(one, name)
+            if isinstance(value, str) and not value.isascii():
+                setattr(one, name, payload.utf8(value).decode())
 
 
 def _reason(error: BaseException) -> str:

@@ -284,6 +284,16 @@ def test_without_an_archive_commands_are_wrapped_and_nothing_is_kept(acme):
     assert not acme.archive.exists()
 
 
+def test_names_that_are_no_unicode_are_kept_as_well_as_they_can_be(acme):
+    odd = {"chat": "s\ud800", "tool": "t\udfff"}
+    for event in (acme.begin("c\ud800"), acme.end("c\ud800")):
+        answer = acme.send(event | odd)
+        assert answer.reply in (None, {})
+    call = acme.call()
+    assert (call["source_call_id"], call["tool_name"]) == ("c\ufffd", "t\ufffd")
+    assert call["status"] == "finished"
+
+
 def test_the_archives_log_stays_short_however_many_processes_come_and_go(acme):
     log = acme.archive.with_name(f"{acme.archive.name}-wal")
     sizes = []

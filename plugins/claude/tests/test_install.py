@@ -87,12 +87,14 @@ def test_a_link_into_a_dotfiles_folder_stays_a_link(settings, tmp_path):
     assert (tmp_path / "dotfiles.json").read_text() == '{"model": "opus"}'
 
 
-@pytest.mark.parametrize("odd", ["invalid", "folder", "read-only"])
+@pytest.mark.parametrize("odd", ["invalid", "comments", "folder", "read-only"])
 def test_a_file_that_cannot_be_used_is_refused_with_a_reason(settings, odd):
     if odd == "folder":
         settings.mkdir()
     else:
-        settings.write_text('{"model": ' if odd == "invalid" else "{}")
+        # Claude Code itself reads no comments, and then none of the file.
+        texts = {"invalid": '{"model": ', "comments": "// mine\n{}"}
+        settings.write_text(texts.get(odd, "{}"))
         settings.chmod(0o400 if odd == "read-only" else 0o600)
     with pytest.raises(YarpError, match=r"settings\.json"):
         install("user", False, None)
