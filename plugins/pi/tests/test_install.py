@@ -244,3 +244,18 @@ def test_the_version_of_pi_comes_from_its_package(home, monkeypatch):
     assert (found.installed, found.version) == (True, "1.6.0")
     monkeypatch.setenv("PATH", "/nonexistent")
     assert health(None).installed is False
+
+
+def test_when_a_tool_was_last_called_is_read_from_the_newest_session(home):
+    assert health(None).last_call_ms is None
+    folder = home / ".pi" / "agent" / "sessions" / "--home-ada--"
+    folder.mkdir(parents=True)
+    called = {"role": "assistant", "content": [{"type": "toolCall", "id": "c1", "name": "bash"}]}
+    lines = [
+        {"type": "message", "timestamp": "2026-01-02T03:04:05.678Z", "message": called},
+        {"type": "message", "timestamp": "2026-01-02T09:00:00.000Z", "message": {"role": "user"}},
+    ]
+    (folder / "new.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "old.jsonl").write_text('{"toolCall": 1}\n')
+    os.utime(folder / "old.jsonl", (1, 1))
+    assert health(None).last_call_ms == 1767323045678

@@ -7,11 +7,14 @@ had to be made; so that uninstalling removes exactly what installing wrote.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import shutil
 import sys
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from yarp.plugin import DataError, Health, StorageError
@@ -19,6 +22,7 @@ from yarp.plugin import DataError, Health, StorageError
 _EXTENSION = os.path.join(os.path.dirname(os.path.abspath(__file__)), "extension")
 _RECORD = "yarp.json"
 _MARK = "yarp install pi"
+_TAIL_BYTES = 1 << 22
 # What would make the directory somebody's extension, or be in the way of ours.
 _LOADED = (".ts", ".js", ".json")
 _PACKAGES = ("@earendil-works/pi-coding-agent", "@mariozechner/pi-coding-agent")
@@ -95,6 +99,7 @@ def health(directory: str | None) -> Health:
         installed=program is not None,
         hooked_in=hooked_in,
         version=None if program is None else _version(program),
+        last_call_ms=_last_call_ms(),
         notes=notes,
     )
 
@@ -193,6 +198,26 @@ def _advice(scope: str) -> list[str]:
             f"{_RECORD} names a path of this machine: keep it out of version control.",
         ]
     return lines
+
+
+def _last_call_ms() -> int | None:
+    """When a tool was last called, as the newest session has it."""
+    own = _own("user", None)
+    agent = own if os.environ.get("PI_CODING_AGENT_DIR") else os.path.join(own, "agent")
+    folder = os.environ.get("PI_CODING_AGENT_SESSION_DIR") or os.path.join(agent, "sessions")
+    paths = glob.glob(os.path.join(glob.escape(folder), "**", "*.jsonl"), recursive=True)
+    if not paths:
+        return None
+    with open(max(paths, key=os.path.getmtime), "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
+        lines = file.read().split(b"\n")
+    for line in reversed(lines):
+        if b'"toolCall"' in line:
+            with suppress(ValueError, KeyError, TypeError):
+                record = json.loads(line)
+                if record["message"]["role"] == "assistant":
+                    return round(datetime.fromisoformat(record["timestamp"]).timestamp() * 1000)
+    return None
 
 
 def _version(program: str) -> str | None:
