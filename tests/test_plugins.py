@@ -226,6 +226,15 @@ def test_a_way_of_wrapping_that_there_is_not_is_told(site):
         assert all("hosts.alpha.wrap is none of never" in problem for problem in loaded.problems)
 
 
+def test_a_key_that_a_host_does_not_know_is_told(site):
+    site.install("alpha", HOST.replace("NAME", "alpha"))
+    loaded = load(site, hosts={"alpha": {"foo": 1, "wrap": "never"}, "other": {"foo": 1}})
+    loaded.hosts()
+    unknown, kept = sorted(loaded.problems)
+    assert unknown == "hosts.alpha.foo is no key of alpha's; there are: wrap"
+    assert kept.endswith("no plugin of that name is installed; it is kept")
+
+
 def test_yarp_plugins_pins_the_set_and_names_what_is_missing(site, monkeypatch):
     for name in ("alpha", "bravo"):
         site.install(name, HOST.replace("NAME", name))

@@ -309,6 +309,10 @@ KEYS: dict[str, Key] = _keys()
 """Every key in the order of the reference."""
 
 
+# What to do about a value in the file.
+MEND = ". Correct it or delete it"
+
+
 class ConfigRefused(ConfigError):
     """The file cannot be used; `problems` holds one sentence for each reason."""
 
@@ -422,7 +426,7 @@ def _problems(error: BaseException, where: str) -> list[str]:
         return [_unknown(f"{where}{name}") for name in sorted(error.extra_fields)]
     if isinstance(error, _Refusal):
         name = where.removesuffix(".")
-        return [f"{name} is {error}; allowed: {error.allowed}. Correct it or delete it"]
+        return [f"{name} is {error}; allowed: {error.allowed}{MEND}"]
     if not isinstance(error, BaseExceptionGroup):
         raise error
     found = []

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 _HELP = """Usage: yarp hook [--before] HOST
 
+Examples:
+  yarp hook acme < event.json            the answer on standard output
+  yarp hook --before acme < event.json   for an event that precedes a call
+
 Serve one event of HOST: its JSON on standard input, the answer on standard output.
 `yarp install HOST` writes this into the host's own configuration.
 

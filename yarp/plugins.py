@@ -207,9 +207,7 @@ class Plugins:
         self.manager = pluggy.PluginManager(GROUP)
         self.manager.add_hookspecs(hookspecs)
         self.notes = self._absent(pins, settings)
-        self._wraps = {
-            name: table["wrap"] for name, table in settings.hosts.items() if "wrap" in table
-        }
+        self._tables = settings.hosts
         for plugin in self.plugins:
             if pins is not None and plugin.entry.name not in pins:
                 plugin.status = "unpinned"
@@ -401,16 +399,26 @@ class Plugins:
                 problem = _misdeclared(name, host)
             if problem is None:
                 found[name] = host
-                self._check_wrap(name)
+                self._check_table(host)
             else:
                 self._complain(name, problem, fatal=True)
         return found
 
-    def _check_wrap(self, name: str) -> None:
-        wrap = self._wraps.get(name, WRAPS[0])
-        if wrap not in WRAPS:
-            note = f"hosts.{name}.wrap is none of {', '.join(WRAPS)}; nothing is wrapped"
-            self.notes += [] if note in self.notes else [note]
+    def _check_table(self, host: Host) -> None:
+        table = self._tables.get(host.name, {})
+        known = ["wrap"] if host.sandbox is None else ["wrap", "sandbox"]
+        notes = [
+            f"hosts.{host.name}.{key} is no key of {host.title}'s; there are: {', '.join(known)}"
+            for key in table
+            if key not in known
+        ]
+        if table.get("wrap", WRAPS[0]) not in WRAPS:
+            notes.append(
+                f"hosts.{host.name}.wrap is none of {', '.join(WRAPS)}; nothing is wrapped"
+            )
+        if not isinstance(table.get("sandbox", False), bool):
+            notes.append(f"hosts.{host.name}.sandbox is neither true nor false; it counts as false")
+        self.notes += [note for note in notes if note not in self.notes]
 
     def rewrite_input(self, call: CallStarted) -> str | None:
         """The command text that the first plugin with an answer gives.

@@ -240,3 +240,23 @@ def test_a_wrong_value_is_blamed_on_the_argument_not_on_a_file(path):
     assert code == 64
     assert "output.cap_bytes cannot be 'foo'" in message
     assert "config.toml" not in message
+
+
+def test_a_refused_value_is_told_and_nothing_is_written(path):
+    code, message = run("set", "output.cap_bytes", "5")
+    assert code == 64
+    assert "output.cap_bytes cannot be 5; allowed: " in message
+    assert message.endswith("; nothing was changed")
+    assert not path.exists()
+    write(path, "version = 1\noutput.recovery_cap_lines = 0\n")
+    code, message = run("set", "output.cap_bytes", "8192")
+    assert "output.recovery_cap_lines is 0; allowed: " in message
+    assert message.endswith("; nothing was changed")
+
+
+def test_check_names_a_key_that_an_installed_host_does_not_know(path):
+    write(path, "version = 1\n[hosts.pi]\nfoo = 1\n[hosts.nobody]\nfoo = 1\n")
+    code, message = run("check")
+    assert code == 64
+    assert "hosts.pi.foo is no key of Pi's; there are: wrap" in message
+    assert "nobody" not in message

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import pathlib
 import subprocess
@@ -86,6 +87,38 @@ def test_wrong_words_are_one_sentence_and_64(yarp_home, words, sentence):
     assert done.stdout == ""
     assert done.stderr.startswith(sentence)
     assert done.stderr.count("\n") == 1
+
+
+def _helps():
+    """The words of every command and of every command of a group."""
+    from yarp.cli.root import _COMMANDS
+
+    for name, (module, attribute, _) in _COMMANDS.items():
+        yield (name,)
+        found = getattr(importlib.import_module(module), attribute) if attribute else None
+        for below in getattr(found, "commands", ()):
+            yield (name, below)
+
+
+@pytest.mark.parametrize("words", list(_helps()), ids=" ".join)
+def test_the_help_of_every_command_leads_with_examples(words):
+    environment = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii", "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-m", "yarp", *words, "--help"],
+        capture_output=True,
+        env=environment,
+        check=False,
+        cwd="/",
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode()
+    assert "\\b" not in text
+    assert "\b" not in text
+    lines = [line.strip() for line in text.splitlines()]
+    examples = [at for at, line in enumerate(lines) if f"yarp {' '.join(words)}" in line]
+    options = [at for at, line in enumerate(lines) if "Options" in line or line.startswith("-")]
+    assert [at for at in examples if not lines[at].startswith("Usage")]
+    assert examples[-1] < min(options, default=len(lines))
 
 
 def test_a_reader_that_goes_away_is_no_error(yarp_home):

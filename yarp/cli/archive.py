@@ -5,7 +5,6 @@ Engines are imported inside the commands, so that each pays for itself alone.
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -17,30 +16,14 @@ import rich_click as click
 from click.exceptions import Exit
 
 from yarp import paths
+from yarp.cli import text
 from yarp.errors import DataError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeVar
 
     from yarp.archive.restore import Stream
 
-    _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _shows(*examples: str) -> Callable[[_Function], _Function]:
-    """A decorator that puts examples into a command's help, before its options."""
-
-    def add(function: _Function) -> _Function:
-        shown = "\n".join(f"  {example}" for example in examples)
-        said = inspect.cleandoc(function.__doc__ or "")
-        function.__doc__ = f"{said}\n\n\b\nExamples:\n{shown}"
-        return function
-
-    return add
-
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 
 _PROGRESS_AFTER_S = 1.0
 _PROGRESS_EVERY_S = 0.2
@@ -51,7 +34,7 @@ _TIMESTAMP = re.compile(
 
 
 @click.group("archive")
-@_shows(
+@text.shows(
     "yarp archive stats",
     "yarp archive verify",
     "yarp archive prune --before 2026-01-01T00:00:00Z --dry-run",
@@ -62,8 +45,8 @@ def command() -> None:
 
 
 @command.command("stats")
-@_json_option
-@_shows(
+@text.json_option
+@text.shows(
     "yarp archive stats",
     "yarp archive stats --json",
 )
@@ -77,8 +60,8 @@ def stats_command(as_json: bool) -> None:
 
 
 @command.command("verify")
-@_json_option
-@_shows(
+@text.json_option
+@text.shows(
     "yarp archive verify",
     "yarp archive verify --json",
 )
@@ -122,8 +105,8 @@ def verify_command(as_json: bool) -> None:
     help="The oldest calls go until the database file fits into N bytes.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
-@_json_option
-@_shows(
+@text.json_option
+@text.shows(
     "yarp archive prune --before 2026-01-01T00:00:00Z",
     "yarp archive prune --max-bytes 2000000000 --dry-run",
 )
@@ -166,8 +149,8 @@ def prune_command(before: str | None, max_bytes: int | None, dry_run: bool, as_j
 
 @command.command("redact")
 @click.argument("archive_ref", metavar="REF")
-@_json_option
-@_shows(
+@text.json_option
+@text.shows(
     "yarp archive redact yr_0123456789abcdef0123456789abcdef",
 )
 def redact_command(archive_ref: str, as_json: bool) -> None:
@@ -202,7 +185,7 @@ def redact_command(archive_ref: str, as_json: bool) -> None:
 @click.option("--archive-account", required=True, metavar="B", help="The local account.")
 @click.option("--archive-session", required=True, metavar="C", help="The host's session id.")
 @click.option("--archive-call", required=True, metavar="D", help="The host's call id.")
-@_shows(
+@text.shows(
     "yarp archive restore --archive-agent acme --archive-account ann \\\\",
     "  --archive-session 7f3 --archive-call 12",
 )
@@ -231,7 +214,7 @@ def restore_command(
 
 @command.command("ingest", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-@_shows("yarp archive ingest < frames")
+@text.shows("yarp archive ingest < frames")
 def ingest_command(words: tuple[str, ...]) -> None:
     """Take framed requests of a host on standard input, until its end.
 

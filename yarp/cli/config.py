@@ -18,30 +18,30 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from yarp import config, paths
+from yarp.cli import text
 from yarp.errors import ConfigError, StorageError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _HOSTS = "hosts."
 
 
-@click.group(
-    "config",
-    epilog="Examples: yarp config init · yarp config set output.cap_bytes 8192 · "
-    "yarp config show --json",
-)
+@click.group("config")
+@text.shows("yarp config init", "yarp config set output.cap_bytes 8192", "yarp config show --json")
 def command() -> None:
     """Read and edit the configuration: one TOML file, checked whole."""
 
 
 @command.command("path")
+@text.shows("yarp config path")
 def path_command() -> None:
     """Print where the configuration file is, there or not."""
     click.echo(paths.config_file())
 
 
 @command.command("init")
+@text.shows("yarp config init")
 def init_command() -> None:
     """Create the file: a commented template with every key and its default."""
     path = paths.config_file()
@@ -53,7 +53,8 @@ def init_command() -> None:
 
 
 @command.command("show")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@text.json_option
+@text.shows("yarp config show", "yarp config show --json")
 def show_command(as_json: bool) -> None:
     """Print every value in use, defaults among them."""
     values = _resolved(config.load_config())
@@ -68,6 +69,7 @@ def show_command(as_json: bool) -> None:
 
 @command.command("get")
 @click.argument("key")
+@text.shows("yarp config get output.cap_bytes")
 def get_command(key: str) -> None:
     """Print one value: plain text, or JSON for a list or a table."""
     values = _resolved(config.load_config())
@@ -85,6 +87,7 @@ def get_command(key: str) -> None:
 @command.command("set", context_settings={"ignore_unknown_options": True})
 @click.argument("key")
 @click.argument("values", nargs=-1)
+@text.shows("yarp config set output.cap_bytes 8192", "yarp config set plugins.order acme zeta")
 def set_command(key: str, values: tuple[str, ...]) -> None:
     """Set KEY to VALUES, keep the rest of the file as it is, and print what it means now.
 
@@ -102,6 +105,7 @@ def set_command(key: str, values: tuple[str, ...]) -> None:
 
 @command.command("unset")
 @click.argument("key")
+@text.shows("yarp config unset output.cap_bytes")
 def unset_command(key: str) -> None:
     """Take KEY out of the file, so that its default counts again."""
     if key == "version":
@@ -118,11 +122,13 @@ def unset_command(key: str) -> None:
 
 
 @command.command("check")
+@text.shows("yarp config check")
 def check_command() -> None:
     """Check the file; each problem is one line on standard error."""
     path = paths.config_file()
     try:
-        problems = _pack_problems(config.load_config(path))
+        loaded = config.load_config(path)
+        problems = [*pack_problems(loaded), *_host_problems(loaded)]
     except config.ConfigRefused as refused:
         problems = list(refused.problems)
     if problems:
@@ -153,7 +159,8 @@ def template() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _pack_problems(loaded: config.Config) -> list[str]:
+def pack_problems(loaded: config.Config) -> list[str]:
+    """What is wrong with the rule packs that the configuration names."""
     from yarp.reduce.rules.load import load_pack
 
     problems = []
@@ -168,6 +175,17 @@ def _pack_problems(loaded: config.Config) -> list[str]:
         except ConfigError as error:
             problems.append(f"rules.packs: {error}")
     return problems
+
+
+def _host_problems(loaded: config.Config) -> list[str]:
+    """What the plugins say of the tables of their hosts; one of no plugin here is kept."""
+    if not loaded.hosts:
+        return []
+    from yarp.plugins import Plugins
+
+    plugins = Plugins.load(loaded.settings())
+    wanted = tuple(f"hosts.{name}." for name in plugins.hosts())
+    return [note for note in plugins.notes if note.startswith(wanted)]
 
 
 def _known(name: str) -> str:
@@ -276,14 +294,25 @@ def _edit(path: str, key: str, value: Any) -> config.Config:
         edited = tomlkit.dumps(document)
     except TOMLKitError as error:
         raise ConfigError(f"{path} cannot be edited here ({error}); edit it by hand") from error
-    candidate = config.structure(wanted, path)
+    try:
+        candidate = config.structure(wanted, path)
+    except config.ConfigRefused as refused:
+        raise ConfigError(_not_set(refused.problems, key)) from refused
     if _full(config.parse_toml(edited.encode(), path)) != _full(wanted):
         raise ConfigError(f"{path}: its layout does not let {key} be edited; edit it by hand")
-    problems = _pack_problems(candidate) if key == "rules.packs" else []
+    problems = pack_problems(candidate) if key == "rules.packs" else []
     if problems:
         raise ConfigError(problems[0])
     _replace(path, edited, fresh=False)
     return candidate
+
+
+def _not_set(problems: Sequence[str], key: str) -> str:
+    """Why an edit was refused; a fault that stood in the file before it is told as it is."""
+    first = problems[0]
+    if first.startswith(f"{key} is "):
+        first = first.replace(" is ", " cannot be ", 1).removesuffix(config.MEND)
+    return f"{first}; nothing was changed"
 
 
 def _change(table: Any, parts: list[str], value: Any, key: str, make: Any) -> None:

@@ -23,6 +23,7 @@ from attrs import asdict, frozen
 from yarp import paths
 from yarp.archive.read import Reader
 from yarp.cli import text
+from yarp.cli.config import pack_problems
 from yarp.cli.hosts import declared_host
 from yarp.config import load_config
 from yarp.errors import ArchiveUnavailable, ConfigError, DataError, YarpError
@@ -47,10 +48,11 @@ class Checked:
     findings: tuple[str, ...] = ()
 
 
-@click.command(epilog="Examples: yarp doctor · yarp doctor acme · yarp doctor --json")
+@click.command()
 @click.argument("host", required=False)
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@text.json_option
 @click.pass_context
+@text.shows("yarp doctor", "yarp doctor acme", "yarp doctor --json")
 def doctor(ctx: click.Context, host: str | None, as_json: bool) -> None:
     """Find what keeps calls from being captured, of HOST or of every agent that is hooked in.
 
@@ -77,11 +79,13 @@ def doctor(ctx: click.Context, host: str | None, as_json: bool) -> None:
 def _configuration() -> tuple[Checked, Settings]:
     path = paths.config_file()
     try:
-        settings = load_config().settings()
+        loaded = load_config()
+        settings = loaded.settings()
     except ConfigError as error:
         found = f"{_end(error)} Until then every agent runs as if YARP were not there."
         return Checked("configuration", path, (found,)), Settings()
-    return Checked("configuration", path if os.path.exists(path) else "defaults"), settings
+    state = path if os.path.exists(path) else "defaults"
+    return Checked("configuration", state, tuple(map(_end, pack_problems(loaded)))), settings
 
 
 def _archive(settings: Settings) -> Checked:

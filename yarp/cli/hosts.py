@@ -19,12 +19,10 @@ if TYPE_CHECKING:
     from yarp.types import Host
 
 
-@click.group(
-    invoke_without_command=True,
-    epilog="Examples: yarp hosts · yarp hosts show acme · yarp hosts --json",
-)
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.group(invoke_without_command=True)
+@text.json_option
 @click.pass_context
+@text.shows("yarp hosts", "yarp hosts show acme", "yarp hosts --json")
 def hosts(ctx: click.Context, as_json: bool) -> None:
     """List the agents that plugins know: installed here, hooked in, version, last call captured."""
     if ctx.invoked_subcommand is not None:
@@ -43,7 +41,8 @@ def hosts(ctx: click.Context, as_json: bool) -> None:
 
 @hosts.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@text.json_option
+@text.shows("yarp hosts show acme", "yarp hosts show acme --json")
 def show(name: str, as_json: bool) -> None:
     """Say of the host NAME how it stands here, and what it withholds from YARP."""
     loaded, declared = _load()
@@ -75,19 +74,21 @@ _scope = click.option(
 _dry_run = click.option("--dry-run", is_flag=True, help="Say what would change; change nothing.")
 
 
-@click.command(epilog="Examples: yarp install acme · yarp install acme --scope project --dry-run")
+@click.command()
 @click.argument("host")
 @_scope
 @_dry_run
+@text.shows("yarp install acme", "yarp install acme --scope project --dry-run")
 def install(host: str, scope: str, dry_run: bool) -> None:
     """Hook YARP into HOST: write into its configuration, and print what changed."""
     _change("install", host, scope, dry_run)
 
 
-@click.command(epilog="Examples: yarp uninstall acme · yarp uninstall acme --dry-run")
+@click.command()
 @click.argument("host")
 @_scope
 @_dry_run
+@text.shows("yarp uninstall acme", "yarp uninstall acme --dry-run")
 def uninstall(host: str, scope: str, dry_run: bool) -> None:
     """Take YARP out of HOST: remove exactly what `yarp install` wrote."""
     _change("uninstall", host, scope, dry_run)

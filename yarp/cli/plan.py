@@ -8,6 +8,7 @@ import sys
 import rich_click as click
 from click.exceptions import Exit
 
+from yarp.cli import text
 from yarp.errors import UsageError
 
 TYPE_CHECKING = False
@@ -84,14 +85,11 @@ class _Decision:
 
 @click.command()
 @_options
+@text.shows("yarp rewrite 'cd web && npm test 2>&1 | tail -50'")
 def rewrite(command: str, shell_program: str | None, **ids: str | None) -> None:
-    r"""Print the text that runs COMMAND below `yarp run`, without a newline at its end.
+    """Print the text that runs COMMAND below `yarp run`, without a newline at its end.
 
     Prints nothing and ends with 3 when COMMAND is to be run as it is.
-
-    \b
-    Examples:
-      yarp rewrite 'cd web && npm test 2>&1 | tail -50'
     """
     decision = _Decision(command, shell_program, ids)
     if decision.wrapped is None:
@@ -102,14 +100,9 @@ def rewrite(command: str, shell_program: str | None, **ids: str | None) -> None:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON, for programs.")
 @_options
+@text.shows("yarp plan 'pytest 2>&1 | tail -50; echo $?'", "yarp plan --json 'git status'")
 def plan(command: str, shell_program: str | None, *, as_json: bool, **ids: str | None) -> None:
-    r"""Say what YARP would do with COMMAND, and whose its output is. Runs nothing.
-
-    \b
-    Examples:
-      yarp plan 'pytest 2>&1 | tail -50; echo $?'
-      yarp plan --json 'git status'
-    """
+    """Say what YARP would do with COMMAND, and whose its output is. Runs nothing."""
     decision = _Decision(command, shell_program, ids)
     if as_json:
         execution: dict[str, str] = {"kind": "original"}

@@ -34,12 +34,10 @@ _CAPABILITIES = {
 }
 
 
-@click.group(
-    invoke_without_command=True,
-    epilog="Examples: yarp plugins --json · yarp plugins new acme · YARP_PLUGINS=acme yarp plugins",
-)
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.group(invoke_without_command=True)
+@text.json_option
 @click.pass_context
+@text.shows("yarp plugins --json", "yarp plugins new acme", "YARP_PLUGINS=acme yarp plugins")
 def plugins(ctx: click.Context, as_json: bool) -> None:
     """List the plugins in the order they are asked, with version, status and capabilities.
 
@@ -69,9 +67,10 @@ def plugins(ctx: click.Context, as_json: bool) -> None:
     _end(ctx, loaded)
 
 
-@plugins.command(epilog="Examples: yarp plugins new zeta · yarp plugins new zeta ~/src/yarp-zeta")
+@plugins.command()
 @click.argument("name")
 @click.argument("directory", required=False)
+@text.shows("yarp plugins new zeta", "yarp plugins new zeta ~/src/yarp-zeta")
 def new(name: str, directory: str | None) -> None:
     """Write a package for a host NAME to start from, into DIRECTORY (by default yarp-NAME).
 
@@ -151,8 +150,9 @@ def _end(ctx: click.Context, loaded: Plugins) -> None:
 
 @click.command()
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@text.json_option
 @click.pass_context
+@text.shows("yarp hooks", "yarp hooks yarp_rewrite_input", "yarp hooks --json")
 def hooks(ctx: click.Context, name: str | None, as_json: bool) -> None:
     """List every active implementation of a hook, in calling order, with where it comes from.
 

@@ -5,7 +5,6 @@ Engines are imported inside the commands, so that each pays for itself alone.
 
 from __future__ import annotations
 
-import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +15,14 @@ from yarp.cli import text
 from yarp.errors import ConfigError, DataError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeVar
+    from collections.abc import Iterator
 
     from yarp.packs import Project, Source
     from yarp.reduce.rules.model import Pack, Rule
 
-    _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _shows(*examples: str) -> Callable[[_Function], _Function]:
-    """A decorator that puts examples into a command's help, before its options."""
-
-    def add(function: _Function) -> _Function:
-        shown = "\n".join(f"  {example}" for example in examples)
-        said = inspect.cleandoc(function.__doc__ or "")
-        function.__doc__ = f"{said}\n\n\b\nExamples:\n{shown}"
-        return function
-
-    return add
-
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-
 
 @click.group("rules")
-@_shows(
+@text.shows(
     "yarp rules list",
     "yarp rules explain -- git log --stat",
     "yarp rules new acme && yarp rules test acme",
@@ -104,8 +85,8 @@ def _unused(project: Project) -> str:
 
 
 @command.command("list")
-@_json_option
-@_shows("yarp rules list", "yarp rules list --json")
+@text.json_option
+@text.shows("yarp rules list", "yarp rules list --json")
 def list_command(as_json: bool) -> None:
     """List the rules in force here: the core's, yours, the plugins', a trusted project's.
 
@@ -172,8 +153,8 @@ def _project_row(project: Project) -> dict[str, object]:
 
 @command.command("explain", context_settings={"ignore_unknown_options": True})
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED)
-@_json_option
-@_shows("yarp rules explain -- git log --stat", "yarp rules explain --json -- kubectl get pods")
+@text.json_option
+@text.shows("yarp rules explain -- git log --stat", "yarp rules explain --json -- kubectl get pods")
 def explain_command(argv: tuple[str, ...], as_json: bool) -> None:
     """Say which rule a command selects, or why none. Nothing is run.
 
@@ -251,8 +232,8 @@ def _outcome(selected: bool, rows: list[dict[str, Any]]) -> str:
 
 @command.command("check")
 @click.argument("directory", required=False)
-@_json_option
-@_shows("yarp rules check", "yarp rules check .yarp/rules")
+@text.json_option
+@text.shows("yarp rules check", "yarp rules check .yarp/rules")
 def check_command(directory: str | None, as_json: bool) -> None:
     """Check the format of a folder of rules, its examples' presence, and conflicts with others.
 
@@ -277,8 +258,8 @@ def check_command(directory: str | None, as_json: bool) -> None:
 
 @command.command("test")
 @click.argument("what", metavar="[DIR|RULE]", required=False)
-@_json_option
-@_shows("yarp rules test", "yarp rules test .yarp/rules", "yarp rules test git-log")
+@text.json_option
+@text.shows("yarp rules test", "yarp rules test .yarp/rules", "yarp rules test git-log")
 def test_command(what: str | None, as_json: bool) -> None:
     """Run the examples of rules: each selects its rule, is shortened, keeps its facts.
 
@@ -373,7 +354,7 @@ def _with_others(folder: str) -> tuple[Pack, dict[str, Any]]:
 @command.command("trust")
 @click.argument("directory")
 @click.option("--revoke", is_flag=True, help="Do not use its rules any more.")
-@_shows("yarp rules trust .", "yarp rules trust --revoke ~/work/acme")
+@text.shows("yarp rules trust .", "yarp rules trust --revoke ~/work/acme")
 def trust_command(directory: str, revoke: bool) -> None:
     """Use the rules in a project's `.yarp/rules` for commands that run below that project.
 
@@ -421,7 +402,7 @@ guard = true
 @command.command("new")
 @click.argument("name")
 @click.argument("directory", required=False)
-@_shows("yarp rules new acme", "yarp rules new acme .yarp/rules")
+@text.shows("yarp rules new acme", "yarp rules new acme .yarp/rules")
 def new_command(name: str, directory: str | None) -> None:
     """Write a rule for the program NAME to start from, with its examples.
 

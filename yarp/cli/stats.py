@@ -20,10 +20,7 @@ _PROGRESS_AFTER_S = 1.0
 _PROGRESS_EVERY_S = 0.2
 
 
-@click.command(
-    "stats",
-    epilog="Examples: yarp stats · yarp stats --by rule --since 7d · yarp stats --by tool --json",
-)
+@click.command("stats")
 @click.option(
     "--by",
     type=click.Choice(["agent", "tool", "rule"]),
@@ -32,7 +29,8 @@ _PROGRESS_EVERY_S = 0.2
     help="What to add up; a recovery read counts for the rule of the call that it reads.",
 )
 @click.option("--since", metavar="TIME", help="2026-01-31, 2026-01-31T12:00:00Z, or 30m, 2h, 7d.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@text.json_option
+@text.shows("yarp stats", "yarp stats --by rule --since 7d", "yarp stats --by tool --json")
 def command(by: str, since: str | None, as_json: bool) -> None:
     """Say how many tokens the model read, and how many its host would have shown it.
 

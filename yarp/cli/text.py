@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -9,7 +10,24 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, TypeVar
+
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+
+
+def shows(*examples: str) -> Callable[[_Function], _Function]:
+    """A decorator that puts examples into a command's help, before its options."""
+
+    def add(function: _Function) -> _Function:
+        shown = "\n".join(f"  {example}" for example in examples)
+        said = inspect.cleandoc(function.__doc__ or "")
+        function.__doc__ = f"{said}\n\n\b\nExamples:\n{shown}"
+        return function
+
+    return add
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -26,6 +26,9 @@ SCHEMA_VERSION = 1
 PROTOCOL = 1
 _HELP = """Usage: yarp archive ingest
 
+Examples:
+  yarp archive ingest < frames
+
 Serve one host session: frames on standard input, one JSON line an answer on standard output.
 A host's extension starts it; see docs/reference/ingest.md for the frames.
 """
