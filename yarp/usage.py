@@ -224,9 +224,9 @@ class _Counter:
         shortened = [one.sha256 for one in before] != [one.sha256 for one in after]
         changed = None not in result and result[0].sha256 != result[1].sha256  # type: ignore[union-attr]
         if hostless:
-            # Nobody else stands between the command and its reader.
+            # Nobody else stands between the command and its reader, and nobody would have cut it.
             got = self._gauge(after)[0] if after else None
-            given = got
+            return Measure(exact, None, got, recovery=recovery)
         if recovery:
             return Measure(exact, 0, got, recovery=True)
         if shortened and after:
