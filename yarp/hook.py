@@ -113,7 +113,7 @@ class _Hook:
         self._host = self._compiled.host(self._name)
         if self._host["decode"] is None:
             raise PluginError(f"{self._host['title']} does not speak to yarp hook")
-        told = cache.resolve(self._host["decode"])(self._event.members)
+        told = self._ask("decode")
         calls = told if isinstance(told, tuple) else () if told is None else (told,)
         # Kept ready: there may be no time to ask for it later.
         reply = self._unchanged = self._reply(Decision())
@@ -247,7 +247,7 @@ class _Hook:
         if current.archive_ref is None:
             return True  # it did not come as far as its hooks
         function = self._host["refused"]
-        refused = function is not None and cache.resolve(function)(self._event.members, ended)
+        refused = function is not None and self._ask("refused", ended)
         if not refused:
             _say("the end of a call was not told; it stays incomplete")
         return bool(refused)
@@ -273,7 +273,7 @@ class _Hook:
         short = self._short(session, ended, current, shortener, output)
         if short is not None and ended.text is not None:
             content, source = short
-            result = cache.resolve(self._host["replace"])(self._event.members, content)
+            result = self._ask("replace", content)
             if result is not None:
                 reply = self._reply(Decision(content=content, result=result))
             if reply is not None:
@@ -420,8 +420,17 @@ class _Hook:
     def _reply(self, decision: Decision) -> bytes | None:
         """The host's words for `decision`; None: it wants none."""
         function = self._host["reply"]
-        reply = None if function is None else cache.resolve(function)(self._event.members, decision)
+        reply = None if function is None else self._ask("reply", decision)
         return None if reply is None else to_json(reply)
+
+    def _ask(self, what: str, *arguments: object) -> Any:
+        """What the host's plugin says of the event; an exception of its own names it."""
+        try:
+            return cache.resolve(self._host[what])(self._event.members, *arguments)
+        except Exception as error:
+            raise PluginError(
+                f"plugin {self._name} raised {type(error).__name__} in its {what}"
+            ) from error
 
     def _block(self, reason: str, reply: bytes | None) -> int:
         if reply is not None and reply != self._unchanged:

@@ -77,6 +77,7 @@ def test_the_help_imports_no_module_of_commands(yarp_home):
         (("hooks", "yarp_hots"), "yarp: there is no hook 'yarp_hots'; did you mean yarp_host?\n"),
         (("hosts", "show", "zulu"), "yarp: no plugin declares a host 'zulu'; see: yarp hosts\n"),
         (("install",), "yarp: Missing argument 'HOST'. See: yarp install --help\n"),
+        (("plugins", "new", "pi"), "yarp: a plugin pi is installed already, and no two can"),
         (("plugins", "new", "Not A Name"), "yarp: 'Not A Name' is no name for a plugin; use"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

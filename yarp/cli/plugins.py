@@ -13,7 +13,7 @@ import rich_click as click
 from yarp import hookspecs
 from yarp.cli import text
 from yarp.errors import PluginError, UsageError
-from yarp.plugins import CALLBACKS, Plugins, hook_names
+from yarp.plugins import CALLBACKS, Plugins, discover, hook_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +81,8 @@ def new(name: str, directory: str | None) -> None:
     directory = directory or f"yarp-{name}"
     if os.path.lexists(directory):
         raise UsageError(f"{directory} exists already; name another directory")
+    if name in {entry.name for entry in discover()}:
+        raise UsageError(f"a plugin {name} is installed already, and no two can have one name")
     words = {
         "yarp_acme": f"yarp_{name.replace('-', '_')}",
         "TestAcme": f"Test{name.title().replace('-', '')}",
