@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ RULES = [
     for rule in builtin_pack().rules
     if rule.action == "reduce"
 ]
-PLAIN = Selection("yarp", "none", "none", {}, ("tool",))
+PLAIN = Selection("yarp", "none", "none", {"progress": 3}, ("tool",))
 
 
 class Everything(Family):
@@ -52,7 +54,7 @@ def reduce(
     return reduction.finish(Status(status), recovery or Recovery(REF))
 
 
-def seen(data, *, step=None, line_bytes=2048):
+def seen(data, *, step=None, line_bytes=2048, family="none", **options):
     """What a family is fed for these bytes."""
     fed = []
 
@@ -60,9 +62,8 @@ def seen(data, *, step=None, line_bytes=2048):
         def finish(self, status):
             fed.append(self.fed[0])
 
-    selection = Selection(
-        "yarp", "none", "none", {"success_bytes": 256, "max_line_bytes": line_bytes}, ("tool",)
-    )
+    options = {"progress": 3, **options, "success_bytes": 256, "max_line_bytes": line_bytes}
+    selection = Selection("yarp", "none", family, options, ("tool",))
     reduce(data, Listener, selection=selection, step=step)
     return fed[0]
 
@@ -269,6 +270,45 @@ def test_one_long_line_shows_its_length_and_both_ends():
 def test_a_family_sees_what_a_terminal_would_show_at_last(raw, plain):
     for step in (None, 1, 7):
         assert seen(PAD + raw, step=step) == PAD + plain
+
+
+@pytest.mark.parametrize(
+    ("raw", "plain"),
+    [
+        (b"10%\r20%\r100% done\n", b"10%^M20%^M100% done\n"),
+        (b"a\r\nb\r\r\n\r\rc\n\r\n", b"a\nb\nc\n\n"),
+        (b"\rone\r\r\rtwo\r", b"one^Mtwo"),
+        (b"\x1b[1mone\x1b[0m\r\n", b"one\n"),
+    ],
+)
+def test_where_no_progress_is_printed_a_carriage_return_is_seen_inside_a_line(raw, plain):
+    for step in (None, 1, 7):
+        assert seen(PAD + raw, step=step, progress=0) == PAD + plain
+
+
+def test_in_a_diff_a_carriage_return_is_seen_at_an_end_unless_all_lines_have_one():
+    assert seen(PAD + b"+a\r\n-b\n", family="diff", progress=0) == PAD + b"+a^M\n-b\n"
+    both = (PAD + b"+a\n-b\n").replace(b"\n", b"\r\n")
+    assert seen(both, family="diff", progress=0) == PAD + b"+a\n-b\n"
+
+
+@given(st.text("a\r\n", max_size=40))
+def test_without_progress_lines_lose_only_the_returns_at_their_ends(text):
+    lines = [re.sub("\r+", "^M", line.strip("\r")) for line in text.split("\n")]
+    shown = PAD + PAD + "\n".join(lines).encode()
+    assert seen(PAD + PAD + text.encode(), progress=0) == shown
+
+
+def test_the_rule_tells_which_stream_holds_progress():
+    def way(family, options, stream, **more):
+        return blocks.returns_of(Selection("p", "r", family, options, ("t",)), stream, **more)
+
+    assert way("test", {}, 0) == way("build", {}, 1) == way("status", {}, 0) == blocks.OVERWRITES
+    assert way("search", {}, 0) == way("status", {"progress": 0}, 1) == blocks.TEXT
+    assert way("json", {"progress": 2}, 0) == way("diff", {}, 1) == blocks.TEXT
+    assert way("json", {"progress": 2}, 1) == blocks.OVERWRITES
+    assert way("json", {"progress": 2}, 0, merged=True) == blocks.OVERWRITES
+    assert way("diff", {}, 0) == blocks.EXACT_TEXT
 
 
 @given(st.text("aé日💥", max_size=400), st.integers(60, 300))

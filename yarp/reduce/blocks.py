@@ -1,13 +1,24 @@
 """A stream on its way into blocks of whole, clean lines, whatever its chunks and lines are like."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.reduce.rules.match import Selection
+
 _BLOCK_BYTES = 1 << 20
+# What a carriage return is. After OVERWRITES the line begins anew, as on a terminal. TEXT: part of
+# the line, to be seen in it as `^M`, dropped at its ends. EXACT_TEXT: at its end it is seen as
+# well, unless all lines have one. UNREAD: it stays until it is known whose line it is in.
+OVERWRITES, TEXT, EXACT_TEXT, UNREAD = range(4)
+# Whose output has progress in it, if the rule does not say: one bit for each stream.
+_PROGRESS = {"build": 3, "status": 3, "test": 3}
+RETURN = b"^M"
 
 
 class Stream:
     """One stream on its way into blocks of whole, clean lines.
 
     Blocks are filled to a fixed size before they are cut, so that how the bytes arrived cannot
-    show in the summary.
+    show in the summary. `returns` says what a carriage return is.
     """
 
     __slots__ = (
@@ -17,12 +28,14 @@ class Stream:
         "_long",
         "_tail",
         "newlines",
+        "returns",
         "total",
         "unended",
     )
 
-    def __init__(self, line_bytes: int) -> None:
+    def __init__(self, line_bytes: int, returns: int = OVERWRITES) -> None:
         self._line_bytes = line_bytes
+        self.returns = returns
         self._buffer = bytearray()
         # A line that outgrew a block: its first bytes, its last ones, its length so far.
         self._head = b""
@@ -73,7 +86,7 @@ class Stream:
         buffer = self._buffer
         end = buffer.rfind(b"\n") + 1
         if not end:
-            if not self._long and self._overwritten():
+            if self.returns == OVERWRITES and not self._long and self._overwritten():
                 return
             self._grow(buffer)
             buffer.clear()
@@ -106,17 +119,60 @@ class Stream:
         self._tail = (self._tail + part)[-self._line_bytes :]
 
     def _ended(self) -> bytes:
-        head, tail = (_plain(end).replace(b"\r", b"") for end in (self._head, self._tail))
+        # Nothing of it was overwritten, or it is not known.
+        seen = {OVERWRITES: b"", UNREAD: b"\r"}.get(self.returns, RETURN)
+        head, tail = (
+            _plain(end).strip(b"\r").replace(b"\r", seen) for end in (self._head, self._tail)
+        )
         line = both_ends(head, tail, self._long, self._line_bytes)
         self._head = self._tail = b""
         self._long = 0
         return line
 
     def _clean(self, block: bytes) -> bytes:
-        block = _plain(block)
-        if b"\r" in block:
-            block = _last_states(block)
-        return shorter_lines(block, self._line_bytes)
+        return shorter_lines(read_returns(_plain(block), self.returns), self._line_bytes)
+
+
+def returns_of(selection: "Selection", stream: int, *, merged: bool = False) -> int:
+    """What a carriage return is in a stream of a rule's tool; `merged`: both are this one."""
+    bits = selection.options.get("progress")
+    if bits is None:
+        bits = _PROGRESS.get(selection.family, 0)
+    if bits & (3 if merged else 1 << stream):
+        return OVERWRITES
+    return EXACT_TEXT if selection.family == "diff" and not stream else TEXT
+
+
+def read_returns(block: bytes, returns: int) -> bytes:
+    """The block of whole lines with its carriage returns as they are meant."""
+    if b"\r" not in block or returns == UNREAD:
+        return block
+    all_lines = block.count(b"\r") >= block.count(b"\n")
+    if (all_lines or returns != EXACT_TEXT) and _all_beside(block):
+        return block.translate(None, b"\r")
+    if returns == OVERWRITES:
+        return _last_states(block)
+    block = _single(block)
+    if returns == TEXT or block.count(b"\r\n") == block.count(b"\n"):
+        block = block.replace(b"\r\n", b"\n").replace(b"\n\r", b"\n").removeprefix(b"\r")
+    return block.replace(b"\r", RETURN)
+
+
+def _all_beside(block: bytes) -> bool:
+    """Whether all carriage returns stand on one side of newlines: then none is inside a line."""
+    first = block.find(b"\r")
+    if block[max(0, first - 1) : first] in (b"", b"\n"):
+        beside = block.count(b"\n\r") + block.startswith(b"\r")
+    else:
+        beside = block.count(b"\r\n")
+    return block.count(b"\r") == beside
+
+
+def _single(block: bytes) -> bytes:
+    """The block with each run of carriage returns as one."""
+    while b"\r\r" in block:
+        block = block.replace(b"\r\r", b"\r")
+    return block
 
 
 def both_ends(head: bytes, tail: bytes, byte_length: int, room: int) -> bytes:
@@ -156,16 +212,7 @@ def _plain(block: bytes) -> bytes:
 
 def _last_states(block: bytes) -> bytes:
     """The block's lines as a terminal shows them at last: what a carriage return overwrote goes."""
-    first = block.find(b"\r")
-    if block[max(0, first - 1) : first] in (b"", b"\n"):
-        beside = block.count(b"\n\r") + block.startswith(b"\r")
-    else:
-        beside = block.count(b"\r\n")
-    if block.count(b"\r") == beside:
-        return block.translate(None, b"\r")  # nothing was overwritten
-    while b"\r\r" in block:
-        block = block.replace(b"\r\r", b"\r")
-    block = block.replace(b"\r\n", b"\n")
+    block = _single(block).replace(b"\r\n", b"\n")
     # One step for each line or for each carriage return, whichever are fewer.
     if block.count(b"\n") < block.count(b"\r"):
         return b"\n".join([line.rpartition(b"\r")[2] for line in block.split(b"\n")])

@@ -8,7 +8,7 @@ lines mean is a family's business. Source: spec Reduction; seed 000, Write lifec
 import sys
 
 from yarp.reduce import marker
-from yarp.reduce.blocks import Stream, both_ends, boundary
+from yarp.reduce.blocks import UNREAD, Stream, both_ends, boundary, returns_of
 from yarp.reduce.families.base import Family, Piece, Status
 from yarp.reduce.marker import Recovery
 from yarp.reduce.way import Way
@@ -93,7 +93,8 @@ class Reduction:
         # Nothing will be shortened: what comes need neither be fed nor held.
         self.hopeless = False
         self._way = Way(settings)
-        self._streams = (Stream(options["max_line_bytes"]), Stream(options["max_line_bytes"]))
+        line_bytes = options["max_line_bytes"]
+        self._streams = Stream(line_bytes, self._returns(0)), Stream(line_bytes, self._returns(1))
 
     def feed(self, stream: int, chunk: bytes | memoryview) -> None:
         """Take the next bytes of a stream (0 stdout, 1 stderr), cut anywhere."""
@@ -126,6 +127,18 @@ class Reduction:
             fault = f"the summary raised {type(error).__name__}; the output is shown as it is"
             return Summary(False, b"", b"", fault, fault)
         return _exact(self._reason)
+
+    def _returns(self, stream: int) -> int:
+        """What a carriage return is, if it is the same in all parts of a stream."""
+        shape = self._shape
+        if shape is None:
+            return returns_of(self._selection, stream)
+        ways = {
+            returns_of(segment.selection, stream, merged=shape.merged)
+            for segment in shape.segments
+            if segment.selection is not None
+        }
+        return ways.pop() if len(ways) == 1 else UNREAD
 
     def _pass_on(self, stream: int, block: bytes) -> None:
         self._way.binary = self._way.binary or b"\0" in block

@@ -52,7 +52,7 @@ def usable(terms: list[str]) -> list[str]:
         size = len(_escaped(word).encode()) + 2
         if not word or not word.isprintable() or "'" in word or word in words or size > room:
             continue
-        if "\ufffd" in word or quoted(word.encode()) != word.encode():
+        if "\ufffd" in word or "^M" in word or quoted(word.encode()) != word.encode():
             continue  # stands for bytes that no text finds, or would look like a marker
         words[word] = None
         room -= size

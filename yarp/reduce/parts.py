@@ -6,6 +6,7 @@ or a separator stands twice, nothing is shortened: a plan is a belief, the outpu
 
 from __future__ import annotations
 
+from yarp.reduce.blocks import OVERWRITES, TEXT, read_returns, returns_of
 from yarp.reduce.families.base import Family, Piece, Status
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ class Parts(Family):
 
     def __init__(self, shape: Shape, make: Make) -> None:
         self._shape = shape
-        self._parts = [_Part(segment, make) for segment in shape.segments]
+        self._parts = [_Part(segment, make, shape.merged) for segment in shape.segments]
         # Lines that must come in this order and nowhere else, and the segment that each begins.
         self._wanted = _separators(shape.segments)
         self._known = sorted({line for line, _ in self._wanted})
@@ -71,7 +72,8 @@ class Parts(Family):
         except Declined:
             return None
         if self._stderr:
-            pieces.append(Piece(bytes(self._stderr).rstrip(b"\n"), 0, 1))
+            said = read_returns(bytes(self._stderr), OVERWRITES)
+            pieces.append(Piece(said.rstrip(b"\n"), 0, 1))
         for stream, found in enumerate(self._diagnostics):
             pieces += [Piece(line, 1, stream) for line in found]
         return pieces
@@ -130,9 +132,13 @@ class Parts(Family):
 class _Part:
     """One segment: the lines before, a command's output, the lines after."""
 
-    def __init__(self, segment: Segment, make: Make) -> None:
+    def __init__(self, segment: Segment, make: Make, merged: bool) -> None:
         self._segment = segment
-        self._families = [] if segment.selection is None else make(segment.selection)
+        selection = segment.selection
+        self._families = [] if selection is None else make(selection)
+        self._returns = (TEXT, TEXT)
+        if selection is not None:
+            self._returns = returns_of(selection, 0, merged=merged), returns_of(selection, 1)
         self._before: list[bytes] = []
         self._pending = bool(segment.before)
         self._head = b""
@@ -148,7 +154,7 @@ class _Part:
     def feed(self, stream: int, block: bytes) -> None:
         if stream:
             self._fed_stderr = True
-            self._pass_on(1, block)
+            self._pass_on(1, read_returns(block, self._returns[1]))
             return
         if self._pending:
             self._head += block
@@ -231,6 +237,7 @@ class _Part:
 
     def _give(self, block: bytes) -> None:
         self._lines += block.count(b"\n") + (not block.endswith(b"\n"))
+        block = read_returns(block, self._returns[0])
         if self._whole is not None:
             self._whole += block
             if len(self._whole) > _WHOLE_BYTES:

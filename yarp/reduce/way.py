@@ -72,7 +72,7 @@ class Way:
                 return command
         if not self._texts:
             self._texts = [
-                _Text(raw, stream.total) for raw, stream in zip(self._raw, streams, strict=True)
+                _Text(raw, stream) for raw, stream in zip(self._raw, streams, strict=True)
             ]
             self.binary = self.binary or any(b"\0" in raw for raw in self._raw)
         words = [word for word in marker.usable(terms) if self._may_find(word)]
@@ -153,11 +153,11 @@ class _Text:
 
     __slots__ = ("_raw", "clean", "length", "whole")
 
-    def __init__(self, raw: bytearray, total: int) -> None:
-        self.whole = len(raw) == total
+    def __init__(self, raw: bytearray, source: Stream) -> None:
+        self.whole = len(raw) == source.total
         self._raw = bytes(raw if self.whole else raw[: raw.rfind(b"\n") + 1])
         self.length = len(self._raw)
-        stream = Stream(HELD_BYTES)
+        stream = Stream(HELD_BYTES, source.returns)
         self.clean = b"".join(stream.feed(self._raw) + stream.end())
 
     @property

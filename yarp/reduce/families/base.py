@@ -67,8 +67,10 @@ class Family:
         """Take whole lines of a stream (0 stdout, 1 stderr).
 
         A block ends with a newline but for the last of its stream, and never splits a line.
-        ANSI sequences, carriage returns and progress that was overwritten are gone, over-long
-        lines are shortened. How the two streams' blocks interleave means nothing.
+        ANSI sequences and carriage returns at line ends are gone, over-long lines are shortened.
+        Of a tool that prints progress only what was not overwritten is left of a line; elsewhere
+        a carriage return inside a line is `^M`, in a diff one at its end too. How the
+        two streams' blocks interleave means nothing.
         """
         raise NotImplementedError
 

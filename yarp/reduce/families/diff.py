@@ -6,6 +6,7 @@ exists nowhere is never shown. Lock files and generated files are told by their 
 
 from __future__ import annotations
 
+from yarp.reduce.blocks import RETURN
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.lines import Windows
@@ -224,7 +225,7 @@ class Family(base.Family):
                 if line.startswith(_STATES) and len(file.facts) < 8:
                     file.facts.append(line)
         else:
-            for line in text[:8192].split(b"\n")[1:]:
+            for line in text[:8192].replace(RETURN + b"\n", b"\n").split(b"\n")[1:]:
                 # Of one commit the message is told, of many their subjects.
                 if (
                     line.strip()

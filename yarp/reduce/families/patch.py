@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from yarp.reduce.blocks import RETURN
 from yarp.reduce.families.base import Piece
 
 _LOCKS = frozenset(
@@ -149,9 +150,20 @@ def spare(hunk: Hunk) -> bool:
 def shown(hunk: Hunk, size: int, term: str, worth: int = 4) -> Piece:
     """A hunk whole, or its beginning with the number of lines that are missing."""
     text = b"".join(hunk.text)[1:]
+    if RETURN + b"\n" in text:
+        text = _plain_ends(text)
     if size >= hunk.size:
         return Piece(text, worth, terms=("@@ -", term))
     part = text[: text.rfind(b"\n", 0, size)] if b"\n" in text[:size] else text[:size]
     lines = part.count(b"\n") + 1
     note = b"\n[... %d more lines of this hunk ...]" % (hunk.lines + 1 - lines)
     return Piece(part + note, worth, lines=lines, terms=("@@ -", term))
+
+
+def _plain_ends(text: bytes) -> bytes:
+    """A hunk's text; where every line ends with a carriage return, that says nothing."""
+    header, _, body = text.partition(b"\n")
+    lines = [line for line in body.split(b"\n") if not line.startswith(b"\\")]
+    if not all(line.endswith(RETURN) for line in lines):
+        return text
+    return header.removesuffix(RETURN) + b"\n" + (body + b"\n").replace(RETURN + b"\n", b"\n")[:-1]

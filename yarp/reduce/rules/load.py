@@ -23,6 +23,8 @@ _BUDGETS = {
     "minimum_savings_bytes": (0, 1 << 20),
     "minimum_savings_percent": (0, 100),
 }
+# The streams that hold progress, one bit for each: there a carriage return begins the line anew.
+_PROGRESS = {"none": 0, "stderr": 2, "both": 3}
 FAMILIES = ("test", "search", "diff", "list", "status", "log", "build", "table", "json")
 _FILE_BYTES = 1 << 20
 _INPUT_BYTES = 4 << 20
@@ -368,6 +370,11 @@ def _rule(table: _Table, pack: str, inputs: "_Files", file: str) -> Rule:
         if not least <= value <= most:
             raise ConfigError(f"{table.where}: {key} must be from {least} to {most}")
         options[key] = value
+    progress = table.take("progress", str)
+    if progress is not None:
+        if progress not in _PROGRESS:
+            raise ConfigError(f"{table.where}: progress must be one of {', '.join(_PROGRESS)}")
+        options["progress"] = _PROGRESS[progress]
     rule = Rule(
         pack,
         identifier,

@@ -29,7 +29,8 @@ class Rule:
 
     `prefix` holds the alternatives of each leading word. `values` are options that take a value,
     `flags` those that take none and must not be mistaken for the abbreviation of a guard.
-    `options` holds only the budgets that the rule sets itself, in bytes and percent.
+    `options` holds only the budgets that the rule sets itself, in bytes and percent, and as
+    `progress` the streams that hold progress, where the rule says so: 1 stdout, 2 stderr, 3 both.
     """
 
     pack: str
