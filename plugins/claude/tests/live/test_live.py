@@ -9,6 +9,7 @@ import base64
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -313,6 +314,22 @@ def test_wrapping_always_leaves_the_question_to_the_agent(place):
     assert set(calls["call_ALWAYS_1_0"]["snapshots"]) == INPUTS | RESULTS | STREAMS
     denied = calls["call_ALWAYS_2_0"]
     assert (denied["executed"], denied["status"]) == (0, "finished")
+
+
+def test_rules_that_allow_a_wrapped_command_are_enough(place):
+    place.set("hosts.claude.wrap", "always")
+    settings = place.home / ".claude" / "settings.json"
+    program = shlex.split(
+        json.loads(settings.read_text())["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    )
+    wrapper = " ".join(program[: program.index("hook")])
+    allow = [f"Bash({SUITE}:*)", f"Bash({wrapper} run:*)", "Bash(exit)", "Bash(echo:*)"]
+    rules = {"permissions": {"allow": allow}}
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | rules))
+    model = place.run({"ALLOW": [[WARM], [("Bash", {"command": SUITE})]]}, "ALLOW please")
+    call = place.calls()["call_ALLOW_1_0"]
+    assert set(call["snapshots"]) == INPUTS | RESULTS | STREAMS
+    assert call["archive_ref"] in model.results()["call_ALLOW_1_0"]
 
 
 def test_a_rule_that_denies_a_command_counts_where_nobody_is_asked(place):
