@@ -404,7 +404,7 @@ class Capture:
         row = self._row(session, source_call_id)
         named, whole = self._shown(row, source)
         if whole is not None:
-            text, completeness = self._archived().payload(whole.sha256).decode(), "complete"
+            text, completeness = self._archived().payload(whole.sha256).decode(), whole.completeness
         room = budget - len(payload.utf8(ending))
         short = cap(
             text.removesuffix(ending),

@@ -23,15 +23,19 @@ NAMES = ("stdout", "stderr")
 
 
 class Receipt:
-    """What was captured of a run; a count that is unknown is None. Source: spec "Receipts"."""
+    """What was captured of a run; a count that is unknown is None. Source: spec "Receipts".
 
-    __slots__ = ("capture", "observed", "reason", "shortened", "shown", "signal", "status")
+    `ended[n]`: stream n is kept to its end.
+    """
+
+    __slots__ = ("capture", "ended", "observed", "reason", "shortened", "shown", "signal", "status")
 
     def __init__(self, status: int, signal: int | None, capture: str, reason: str | None) -> None:
         self.status = status
         self.signal = signal
         self.capture = capture
         self.reason = reason
+        self.ended = [True, True]
         self.shortened = False
         unknown = capture == "disabled"
         self.observed: list[int | None] = [None, None] if unknown else [0, 0]
@@ -195,12 +199,14 @@ class Record:
         return self._archive
 
 
-def streams_of(before: list[tuple[Payload, str]], summary: Summary | None) -> Streams:
-    """The four stream snapshots: what came, and what is shown of it."""
+def streams_of(
+    before: list[tuple[Payload, str]], summary: Summary | None, ended: list[bool]
+) -> Streams:
+    """The four stream snapshots: what came, whether to its end, and what is shown of it."""
     after = before
     if summary is not None:
         after = [(payload.of(text), payload.TEXT) for text in (summary.stdout, summary.stderr)]
-    return Streams(before[0], after[0], before[1], after[1])
+    return Streams(before[0], after[0], before[1], after[1], ended=(ended[0], ended[1]))
 
 
 def _json_payload(value: object) -> Payload:

@@ -1,8 +1,9 @@
 """What a command had printed when its `yarp run` was killed: committed by who outlives the run.
 
 `yarp.spool.guard` becomes this program. The run shares its spool with it, and the command's
-pipes, in which the last bytes still are. The call stays `started`; what is archived already is
-left as it is. Source: seed 000, Failure behavior; spec "Archive", `yarp run`.
+pipes, in which the last bytes still are. The call stays `started`, its streams are incomplete;
+what is archived already is left as it is. Source: seed 000, Failure behavior; spec "Archive",
+`yarp run`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
         Archive.open(path, narrow=False).record_streams(
             SessionKey(agent, account, source_session_id),
             source_call_id,
-            Streams(stdout, stdout, stderr, stderr),
+            Streams(stdout, stdout, stderr, stderr, ended=(False, False)),
             time.time_ns() // 1_000_000,
         )
     except YarpError:

@@ -38,6 +38,14 @@ _IO_ERROR = 74
 _LARGE_BYTES = 4 << 20
 # What is shown live is copied for the case that we are killed, up to here.
 _COPY_BYTES = 64 << 20
+_LEFT_BEHIND = (
+    "the command ended and left a process behind that holds its output; that process goes on, "
+    "and what it prints from now on is neither shown nor kept"
+)
+_LEFT_ALONE = (
+    "the command ended and left a process behind that holds its output; nobody reads that "
+    "any more, so the process may end when it prints"
+)
 
 
 def main(argv: list[str]) -> int:
@@ -112,6 +120,8 @@ class _Run:
             child.share = self._share
             ending = child.read(self._take)
             status = child.wait()
+            if ending.held_open:
+                self._problems[_LEFT_BEHIND if ending.drained else _LEFT_ALONE] = None
             self._conclude(_receipt(status, child.signal, ending))
         else:
             status = child.wait()
@@ -304,7 +314,9 @@ class _Run:
         if summary is not None:
             receipt.shortened = True
             receipt.shown = [len(summary.stdout), len(summary.stderr)]
-        if before is not None and not self._commit(receipt, streams_of(before, summary)):
+        if before is not None and not self._commit(
+            receipt, streams_of(before, summary, receipt.ended)
+        ):
             summary = None
         if summary is None:
             self._show_held()
@@ -411,9 +423,10 @@ def _has_script(argv: list[str]) -> bool:
 def _receipt(status: int, signal: int | None, ending: Ending) -> Receipt:
     if all(ending.ended):
         return Receipt(status, signal, "complete", None)
-    return Receipt(
-        status, signal, "partial", "drain-timeout" if ending.held_open else "reader-closed"
-    )
+    reason = "drain-timeout" if ending.held_open else "reader-closed"
+    receipt = Receipt(status, signal, "partial", reason)
+    receipt.ended = ending.ended
+    return receipt
 
 
 def _reason(error: Exception) -> str:

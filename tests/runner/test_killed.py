@@ -1,5 +1,6 @@
 """A run that is killed outright, with its whole process group: what its command printed stays."""
 
+import json
 import os
 import select
 import signal
@@ -76,6 +77,10 @@ def read(yarp, *words):
     return subprocess.check_output([yarp.command()[0], "read", *words], env=yarp.env)
 
 
+def search(yarp, *words):
+    return subprocess.check_output([yarp.command()[0], "search", *words], env=yarp.env)
+
+
 def test_a_selected_command_keeps_what_it_had_printed(yarp, killed):
     assert killed("--", "ls") == (b"", b"")
     call = yarp.call()
@@ -86,12 +91,18 @@ def test_a_selected_command_keeps_what_it_had_printed(yarp, killed):
     assert kept["stderr", "before"] == kept["stderr", "after"]
     assert kept["stderr", "before"] == ("text/plain; charset=utf-8", b"odd\n")
     assert b"odd" in read(yarp, call["archive_ref"], "stderr", "1:1")
+    listed = json.loads(read(yarp, call["archive_ref"], "--list", "--json"))
+    assert [each["completeness"] for each in listed] == ["incomplete", "incomplete"]
+    found = search(yarp, call["archive_ref"], "odd")
+    assert b"[source=stderr complete=false matches=1 " in found
+    assert b"stderr is incomplete: its run was killed, or did not see its end]" in found
     report = verify(yarp.archive, None)
     assert (report.problems, report.incomplete_calls) == ((), 1)
 
 
 def test_a_hosts_call_keeps_it_too(yarp, killed):
     reference = yarp.begin_by_host()
+    yarp.env["BEFORE"] = "1.5"  # the command starts before its run is ready: with little time left
     assert killed(*yarp.host, "--shell-program", "/bin/sh", "--shell", "ls -l") == (b"", b"")
     call = yarp.call()
     assert (call["archive_ref"], call["status"]) == (reference, "started")

@@ -24,6 +24,18 @@ _CALL_COLUMNS = (
     "c.tool_name, c.provider, c.model, c.working_directory, c.started_at_ms, "
     "c.finished_at_ms, c.status, c.is_error, c.executed, c.requires_streams"
 )
+# A stream that was not kept to its end is older than what was shown of it.
+_COMPLETENESS = (
+    "CASE WHEN n.stage = 'before' AND n.subject IN ('stdout', 'stderr') AND n.captured_at_ms < "
+    "(SELECT shown.captured_at_ms FROM snapshots shown WHERE shown.tool_call_id = n.tool_call_id "
+    "AND shown.subject = n.subject AND shown.stage = 'after') "
+    "THEN 'incomplete' ELSE coalesce(n.source_completeness, 'complete') END"
+)
+_SNAPSHOT = (
+    f"SELECT n.subject, n.stage, {_COMPLETENESS}, p.uncompressed_byte_length, n.media_type, "  # noqa: S608 - constants only
+    "p.sha256 FROM snapshots n JOIN payloads p ON p.sha256 = n.payload_sha256 "
+    "WHERE n.tool_call_id = ?"
+)
 _CALLS = f"SELECT {_CALL_COLUMNS} FROM tool_calls c JOIN sessions s ON s.id = c.session_id"  # noqa: S608 - constants only
 
 
@@ -188,26 +200,17 @@ class Reader:
 
     def snapshot(self, call_id: int, subject: str, stage: str) -> Source | None:
         """One snapshot of a call, or None."""
-        for row in self._rows(
-            "SELECT n.subject, n.source_completeness, p.uncompressed_byte_length, n.media_type, "
-            "p.sha256 FROM snapshots n JOIN payloads p ON p.sha256 = n.payload_sha256 "
-            "WHERE n.tool_call_id = ? AND n.subject = ? AND n.stage = ?",
-            (call_id, subject, stage),
+        for name, _, *facts in self._rows(
+            f"{_SNAPSHOT} AND n.subject = ? AND n.stage = ?", (call_id, subject, stage)
         ):
-            name, completeness, byte_length, media_type, sha256 = row
-            return Source(name, completeness or "complete", byte_length, media_type, sha256)
+            return Source(name, *facts)
         return None
 
     def snapshots(self, call_id: int) -> dict[tuple[str, str], Source]:
         """All snapshots of a call by subject and stage."""
         return {
-            (name, stage): Source(name, completeness or "complete", byte_length, media_type, sha256)
-            for name, stage, completeness, byte_length, media_type, sha256 in self._rows(
-                "SELECT n.subject, n.stage, n.source_completeness, p.uncompressed_byte_length, "
-                "n.media_type, p.sha256 FROM snapshots n "
-                "JOIN payloads p ON p.sha256 = n.payload_sha256 WHERE n.tool_call_id = ?",
-                (call_id,),
-            )
+            (name, stage): Source(name, *facts)
+            for name, stage, *facts in self._rows(_SNAPSHOT, (call_id,))
         }
 
     def sources(self, row: CallRow) -> list[Source]:

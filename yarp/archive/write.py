@@ -95,9 +95,12 @@ class CallFacts:
 
 
 class Streams:
-    """The four stream snapshots of a wrapped call, each with its media type."""
+    """The four stream snapshots of a wrapped call, each with its media type.
 
-    __slots__ = ("stderr_after", "stderr_before", "stdout_after", "stdout_before")
+    `ended`: whether stdout, and whether stderr, was kept to its end.
+    """
+
+    __slots__ = ("ended", "stderr_after", "stderr_before", "stdout_after", "stdout_before")
 
     def __init__(
         self,
@@ -105,18 +108,22 @@ class Streams:
         stdout_after: tuple[Payload, str],
         stderr_before: tuple[Payload, str],
         stderr_after: tuple[Payload, str],
+        *,
+        ended: tuple[bool, bool] = (True, True),
     ) -> None:
         self.stdout_before = stdout_before
         self.stdout_after = stdout_after
         self.stderr_before = stderr_before
         self.stderr_after = stderr_after
+        self.ended = ended
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots these streams become."""
+        stdout, stderr = (None if ended else "incomplete" for ended in self.ended)
         return [
-            ("stdout", "before", self.stdout_before[1], self.stdout_before[0], None),
+            ("stdout", "before", self.stdout_before[1], self.stdout_before[0], stdout),
             ("stdout", "after", self.stdout_after[1], self.stdout_after[0], None),
-            ("stderr", "before", self.stderr_before[1], self.stderr_before[0], None),
+            ("stderr", "before", self.stderr_before[1], self.stderr_before[0], stderr),
             ("stderr", "after", self.stderr_after[1], self.stderr_after[0], None),
         ]
 
@@ -463,8 +470,12 @@ class Archive:
         """Insert the snapshots that `held` lacks, and add them to it; the others must be equal."""
         inserted: list[bytes] = []
         values: list[object] = []
-        for subject, stage, media_type, payload, completeness in snapshots:
+        for subject, stage, media_type, payload, told in snapshots:
             sha256 = payload.sha256
+            # The column is not for streams. One that was not kept to its end is told by its
+            # time, which is before that of what was shown of it.
+            completeness = told if subject == "result_text" else None
+            at_ms = captured_at_ms if told == completeness else captured_at_ms - 1
             found = held.get((subject, stage))
             if found is None:
                 held[subject, stage] = (sha256, completeness)
@@ -477,7 +488,7 @@ class Archive:
                     stage,
                     media_type,
                     completeness,
-                    captured_at_ms,
+                    at_ms,
                     sha256,
                 )
             elif found != (sha256, completeness):

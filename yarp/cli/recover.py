@@ -310,7 +310,12 @@ def _counts(searched: list[Searched]) -> Iterator[bytes]:
 def _notes(source: Source, found: Found, cap_bytes: int) -> Iterator[str]:
     if source.completeness != "complete":
         known = "is incomplete" if source.completeness == "incomplete" else "may be incomplete"
-        yield f"[yarp search: {source.name} {known}: the host gave YARP no more of it]"
+        why = (
+            "its run was killed, or did not see its end"
+            if source.name in ("stdout", "stderr")
+            else "the host gave YARP no more of it"
+        )
+        yield f"[yarp search: {source.name} {known}: {why}]"
     if found.long_lines:
         line = found.long_lines[0]
         many = f"{len(found.long_lines)} lines, the first" if len(found.long_lines) > 1 else "line"

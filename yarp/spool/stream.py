@@ -61,14 +61,16 @@ class NotStarted(Exception):
 class Ending:
     """How the reading ended: `ended[n]` is True when stream n (0 stdout, 1 stderr) had its EOF.
 
-    `held_open` says that a descendant still had a pipe when the drain window closed.
+    `held_open` says that a descendant still had a pipe when the drain window closed, and
+    `drained` that somebody reads on for it, so that it does not end of a closed pipe.
     """
 
-    __slots__ = ("ended", "held_open")
+    __slots__ = ("drained", "ended", "held_open")
 
     def __init__(self) -> None:
         self.ended = [False, False]
         self.held_open = False
+        self.drained = False
 
 
 class Child:
@@ -83,6 +85,7 @@ class Child:
     """
 
     __slots__ = (
+        "_began",
         "_guard",
         "_guarded",
         "_interrupts",
@@ -103,6 +106,7 @@ class Child:
         self._piped = piped
         # One that has our terminal must be in its foreground, wherever stdin comes from.
         self._shared = os.isatty(0) or (not piped and os.isatty(1))
+        self._began = time.monotonic()
         self._interrupts = 0
         self._guard: Guard | None = None
         # Without pipes, whoever kills our group kills the command, and nothing of it is kept.
@@ -147,6 +151,7 @@ class Child:
     def read(self, take: Callable[[int, bytes], bool]) -> Ending:
         """Read both pipes until they end or the drain window closes; once only.
 
+        What still holds a pipe then goes on, and what it writes goes nowhere.
         `take(stream, chunk)` gets every chunk as it arrives; when it returns False the child's
         pipe is closed, as a reader that goes away does it.
         """
@@ -159,9 +164,8 @@ class Child:
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         drain: _Drain | None = None
-        began = time.monotonic()
         while reading:
-            if not self._guarded and (time.monotonic() - began) * 1000 >= _GUARD_AFTER_MS:
+            if not self._guarded and (time.monotonic() - self._began) * 1000 >= _GUARD_AFTER_MS:
                 self._set_guard()
             if drain:
                 ready = drain.poll(poll)
@@ -198,6 +202,10 @@ class Child:
                     self._set_guard()
             if watch < 0 and not drain and self._has_exited():
                 drain = _Drain()
+        if ending.held_open:
+            from yarp.spool.drainer import drain_to_the_end
+
+            ending.drained = drain_to_the_end(reading)
         for descriptor in (*reading, watch):
             if descriptor >= 0:
                 os.close(descriptor)
