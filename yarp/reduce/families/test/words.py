@@ -39,7 +39,7 @@ def traceback_grades(lines: list[bytes]) -> list[int]:
             inside = False
             out[at] = CAUSE
             if place >= 0:
-                out[place] = FRAME
+                out[place] = CAUSE
                 if place + 1 < len(lines) and lines[place + 1].startswith(b"    "):
                     out[place + 1] = FRAME
     # What follows the exception belongs to its message: a comparison, the next lines of its text.
