@@ -193,3 +193,57 @@ def test_files_in_the_way_of_a_checkout_are_counted(tmp_path):
     assert "would be overwritten by checkout: (80)" in text
     assert "Please commit your changes or stash them" in text
     assert "Aborting" in text
+
+
+def commits(words, count=300):
+    """A history of `count` commits as these words of git print it, the newest first."""
+    out = []
+    for n in range(count, 0, -1):
+        digest = b"%07x" % (0xABC0000 + n)
+        if "--oneline" in words:
+            lane = b"* " if "--graph" in words else b""
+            out.append(lane + b"%b Step %d of the work on parts of the whole\n" % (digest, n))
+            continue
+        out.append(
+            b"commit %b\nAuthor: Ada <a@b>\nDate:   Mon Nov 2 10:00:00 2026 +0000\n\n"
+            % (digest * 6)[:40]
+        )
+        out.append(b"    Step %d of the work on parts of the whole\n\n" % n)
+        if "--stat" in words:
+            out.append(b" a.py | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\n\n")
+    return b"".join(out)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["git", "log"],
+        ["git", "log", "--oneline"],
+        ["git", "log", "--oneline", "--graph"],
+        ["git", "log", "--stat"],
+    ],
+)
+@pytest.mark.parametrize("count", [120, 700])
+def test_between_two_commits_it_is_said_how_many_are_left_out(words, count):
+    told = shown(words, commits(words, count)).split("\n")
+    assert told[0].startswith(f"{count} commits")
+    following = count
+    for line in told[1:]:
+        if line.startswith("... "):
+            following -= int(line.split()[1])
+            assert line.endswith((" commits ...", " commit ..."))
+        elif " Step " in line:
+            assert int(line.partition(" Step ")[2].split()[0]) == following
+            following -= 1
+    assert following == 0
+
+
+def test_a_notable_commit_in_the_middle_has_a_gap_on_both_sides():
+    words = ["git", "log", "--oneline"]
+    lines = commits(words).replace(b"Step 250 of", b"Revert Step 250 of")
+    told = shown(words, lines).split("\n")
+    at = next(at for at, line in enumerate(told) if "Revert" in line)
+    above = int(told[at - 2].partition(" Step ")[2].split()[0])
+    assert told[at - 1] == f"... {above - 251} commits ..."
+    assert told[at + 1] == "... 248 commits ..."
+    assert " Step 1 of" in told[at + 2]

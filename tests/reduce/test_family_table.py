@@ -115,3 +115,33 @@ def test_a_single_ref_is_shown_as_git_put_it(line):
 def test_a_plan_in_another_language_is_kept():
     text = "".join(f"#{n} Schritt {n} von 40 läuft\n" for n in range(90)) + "Fehler: Platte voll\n"
     assert "Fehler: Platte voll" in summarise(text, "terraform", "plan", family="status")
+
+
+def blamed(number, commit, text, day=1):
+    head = b"%b (Ada 2026-11-%02d 10:00:00 +0000 %3d) " % (commit, day, number)
+    return head + text.encode() + b"\n"
+
+
+def test_what_blame_leaves_out_of_a_text_or_of_lines_is_seen():
+    long = "é" * 40 + " and what is cut away"
+    lines = [
+        blamed(1, b"aaaaaaa1", "short"),
+        blamed(2, b"bbbbbbb2", ""),
+        blamed(3, b"bbbbbbb2", "    the first that is not blank"),
+        blamed(4, b"bbbbbbb2", "another"),
+        blamed(5, b"ccccccc3", long),
+        blamed(6, b"ddddddd4", "x" * 60),
+        blamed(7, b"eeeeeee5", ""),
+        blamed(8, b"eeeeeee5", "the last"),
+        *(blamed(n, b"fffffff6", "the same commit for a while") for n in range(9, 200)),
+    ]
+    told = summarise(b"".join(lines), "git", "blame", "f").split("\n")
+    assert told[0] == "199 lines by Ada 199; 6 commits, 2026-11-01 to 2026-11-01"
+    assert told[1:-2] == [
+        "1: aaaaaaa1 Ada 2026-11-01: short",
+        "2-4: bbbbbbb2 Ada 2026-11-01: ... the first that is not blank ...",
+        "5: ccccccc3 Ada 2026-11-01: " + "é" * 28 + "...",
+        "6: ddddddd4 Ada 2026-11-01: " + "x" * 60,
+        "7-8: eeeeeee5 Ada 2026-11-01: ... the last",
+        "9-199: fffffff6 Ada 2026-11-01: the same commit for a while ...",
+    ]

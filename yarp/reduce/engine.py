@@ -9,7 +9,7 @@ import sys
 
 from yarp.reduce import marker
 from yarp.reduce.blocks import UNREAD, Stream, both_ends, boundary, returns_of
-from yarp.reduce.families.base import Family, Piece, Status
+from yarp.reduce.families.base import Family, Piece, Series, Status
 from yarp.reduce.marker import Recovery
 from yarp.reduce.way import Way
 
@@ -33,6 +33,8 @@ _PIECE_ROOM = 160
 _KEEP_WORTH = 3
 # Room for "(+N more)" behind the names of one place.
 _MORE_BYTES = 15
+# Room for "... N commits ..." before one of a series.
+_GAP_BYTES = 26
 # What is worth this little may fill half of the budget, not the rest: it costs tokens as well.
 _FILLER = 6
 _MODULES = {"list": "listing", "json": "json_"}
@@ -300,25 +302,34 @@ class _Layout:
         room = budget - reserve
         kept: dict[int, tuple[bytes, int]] = {}
         dropped: list[Piece] = []
+        told: set[tuple[Series, int]] = set()
         for at, index in enumerate(self._order):
             if room < _PIECE_ROOM and room <= self._least[at]:
                 dropped += [self._pieces[index] for index in self._order[at:]]
                 break
             piece = self._pieces[index]
             text, lines = piece.text, piece.lines
+            gap = 0
+            if piece.nth is not None:
+                series, number = piece.nth
+                gap = _GAP_BYTES if number and (series, number - 1) not in told else 0
             if piece.worth >= _FILLER and kept and 2 * (room - len(text)) < budget:
                 dropped.append(piece)
                 continue
-            if self._sizes[index] >= room:
+            if self._sizes[index] + gap >= room:
                 dropped.append(piece)
                 # Something is always shown, were it a part of one line; names are counted whole.
                 if room < _PIECE_ROOM or ((piece.worth > _KEEP_WORTH or piece.holds) and kept):
                     continue
-                text = shortened(text, room - 1)
+                text = shortened(text, room - 1 - gap)
                 lines = max(0, lines - (piece.text.count(b"\n") - text.count(b"\n") + 1))
             kept[index] = (text, lines)
-            room -= len(text) + 1 + (_MORE_BYTES if len(piece.holds) == 1 else 0)
+            room -= len(text) + 1 + gap + (_MORE_BYTES if len(piece.holds) == 1 else 0)
+            if piece.nth is not None:
+                told.add(piece.nth)
         self._say_more(kept)
+        if told:
+            self._say_gaps(kept)
         texts: tuple[list[bytes], list[bytes]] = ([], [])
         shown = [0, 0]
         for index in sorted(kept):
@@ -347,6 +358,21 @@ class _Layout:
             if count:
                 text, lines = kept[index]
                 kept[index] = (text + b" (+%d more)" % count, lines)
+
+    def _say_gaps(self, kept: dict[int, tuple[bytes, int]]) -> None:
+        """Before one of a series say how many are left out since the one above it."""
+        following: dict[Series, int] = {}
+        for index in sorted(kept):
+            nth = self._pieces[index].nth
+            if nth is None:
+                continue
+            series, number = nth
+            count = number - following.get(series, 0)
+            if count > 0:
+                text, lines = kept[index]
+                unit = series.unit + (b"" if count == 1 else b"s")
+                kept[index] = (b"... %d %b ...\n%b" % (count, unit, text), lines)
+            following[series] = number + 1
 
     def _marker(self, joined: list[bytes], shown: list[int], dropped: list[Piece]) -> bytes:
         streams = self._streams

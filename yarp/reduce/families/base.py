@@ -17,6 +17,15 @@ class Status:
         )
 
 
+class Series:
+    """What is told one by one, in order: commits, entries. `unit` names one of them."""
+
+    __slots__ = ("unit",)
+
+    def __init__(self, unit: bytes) -> None:
+        self.unit = unit
+
+
 class Piece:
     """Some lines of the summary that are kept or dropped together.
 
@@ -28,10 +37,11 @@ class Piece:
     piece's evidence in the source, the most general one first: a word shared by many pieces
     lets one search find them all. A kept sentence of ours (`lines` 0) with terms says that they
     find what it stands for. `holds` is how many names of which place it tells: where others of
-    the place are dropped, the engine says how many.
+    the place are dropped, the engine says how many. `nth` is which one of a series it tells,
+    from 0: before it the engine says how many are left out.
     """
 
-    __slots__ = ("holds", "lines", "stream", "terms", "text", "worth")
+    __slots__ = ("holds", "lines", "nth", "stream", "terms", "text", "worth")
 
     def __init__(
         self,
@@ -47,6 +57,7 @@ class Piece:
         self.lines = text.count(b"\n") + 1 if lines is None else lines
         self.terms = terms
         self.holds: dict[bytes, int] = {}
+        self.nth: tuple[Series, int] | None = None
 
 
 class Family:

@@ -6,7 +6,7 @@ its line before any of its files.
 
 from __future__ import annotations
 
-from yarp.reduce.families.base import Piece
+from yarp.reduce.families.base import Piece, Series
 from yarp.reduce.families.names import factor
 from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.status import Reader, one_line
@@ -163,7 +163,7 @@ class Changes(Reader):
 
     def _history(self) -> list[Piece]:
         out = [Piece(b"%d commits" % self._count, 0, lines=0)]
-        gap = self._count > len(self._commits)
+        series = Series(b"commit")
         for at, commit in enumerate(self._commits):
             text = one_line(b"\n".join([*commit.head[:4], b"", *_message(commit.head)]))
             files = len(commit.files) + commit.more
@@ -174,10 +174,10 @@ class Changes(Reader):
                 parts = _PARTS.findall(commit.total)
                 said += b"".join(signs[w] + n for n, w in parts if w in signs)
             last = at == len(self._commits) - 1
-            lead = b"... " if gap and last else b""
             term = (commit.head[0].partition(b" ")[2][:10].decode("utf-8", "replace"),)
             worth = 2 if last or at < 10 else 3
-            out.append(Piece(b"%b%b (%b)" % (lead, text, said), worth, 0, 1, term))
+            out.append(Piece(b"%b (%b)" % (text, said), worth, 0, 1, term))
+            out[-1].nth = series, self._count - 1 if last else at
             names = [
                 name if mark in (b"M", b"") or not mark.isalpha() else mark + b" " + name
                 for name, mark, _ in commit.files
@@ -185,6 +185,7 @@ class Changes(Reader):
             for line in factor(names):
                 near = 4 if at < 3 else 5 if at < 8 else 6
                 out.append(Piece(b"  " + line.text, near, 0, line.count))
+                out[-1].holds = {commit.head[0]: line.count}
         return out
 
 
@@ -227,12 +228,15 @@ class Graph(Reader):
         if self._unknown or not self._count:
             return None
         out = [Piece(b"%d commits" % self._count, 0, 0, self._drawn)]
+        series = Series(b"commit")
         for at, line in enumerate(self._kept):
             merge = b" Merge " in line
             worth = 2 if at < 4 else 3 if merge else 4 if at < 12 else 5
             out.append(Piece(line.rstrip(), worth, terms=("Merge",) if merge else ()))
-        if self._last != self._kept[-1]:
-            out.append(Piece(b"... " + self._last, 2))
+            out[-1].nth = series, at
+        if self._count > len(self._kept):
+            out.append(Piece(self._last, 2))
+            out[-1].nth = series, self._count - 1
         elif len(out) > 2:
             out[-1].worth = 2
         return out + self._said

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from yarp.reduce.blocks import RETURN
 from yarp.reduce.families import base
-from yarp.reduce.families.base import Piece
+from yarp.reduce.families.base import Piece, Series
 from yarp.reduce.families.lines import Windows
 from yarp.reduce.families.patch import (
     File,
@@ -278,14 +278,14 @@ class Family(base.Family):
         left = budget_bytes - len(total) - sum(len(head) + 1 for head in heads)
         chosen = self._chosen(left)
         ranks = _ranks(self.parts)
+        commits, number = Series(b"commit"), 0
         for at, (part, head) in enumerate(zip(self.parts, heads, strict=True)):
             if not isinstance(part, File):
-                pieces.append(
-                    Piece(
-                        head,
-                        5 if part.startswith((b"Author:", b"Date:", b"Merge:")) else 1,
-                    )
-                )
+                routine = part.startswith((b"Author:", b"Date:", b"Merge:"))
+                pieces.append(Piece(head, 5 if routine else 1))
+                if part.startswith(b"commit "):
+                    pieces[-1].nth = commits, number
+                    number += 1
                 continue
             term = title_of(part).decode("utf-8", "replace")
             pieces.append(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from yarp.reduce.families import base
-from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.base import Piece, Series, Status
 from yarp.reduce.families.lines import Windows, automaton
 from yarp.reduce.families.names import counted, factor
 from yarp.reduce.families.patterns import pattern_of
@@ -458,11 +458,14 @@ class _GitLog(Reader):
         if self._authors:
             header += b" by " + counted(self._authors, 4)
         pieces = [Piece(header, 0, 0, 0)]
+        series = Series(b"commit")
         for at, (text, lines) in enumerate(self._commits):
             worth = 3 if _NOTABLE.search(text) else 4 if at < 10 else 5
             pieces.append(Piece(text, worth, 0, lines))
+            pieces[-1].nth = series, at
         if self._count > len(self._commits) and self._last is not None:
-            pieces.append(Piece(b"... " + self._last[0], 2, 0, self._last[1]))
+            pieces.append(Piece(self._last[0], 2, 0, self._last[1]))
+            pieces[-1].nth = series, self._count - 1
         elif len(pieces) > 2:
             pieces[-1].worth = 2
         return pieces + self._complaints
