@@ -43,6 +43,9 @@ def test_how_the_bytes_come_means_nothing(data, step):
         (Cut(10**6, "characters", keeps="ends", lines=10), 25),
         (Cut(300, "tokens", keeps="ends"), 300),
         (Cut(10**6, "tokens", keeps="ends"), 2500),
+        (Cut(2000, "characters", keeps="head", beyond=9_999), 500),
+        (Cut(2000, "characters", keeps="head", beyond=10_000), 2500),
+        (Cut(2000, "bytes", keeps="head", beyond=9_999), 500),
     ],
 )
 def test_a_cut_leaves_what_the_host_says(cut, left):

@@ -130,6 +130,15 @@ def test_a_shortened_result_is_compared_with_the_hosts_own(calls):
     assert (found.exact_tokens, found.host_tokens, found.shown_tokens) == (4000, 1000, 100)
 
 
+def test_a_host_that_shows_less_than_it_gives_its_hooks_is_taken_by_what_it_shows(calls):
+    calls.add(
+        "make", result=blocks("h" * 4000), result_after=blocks("s" * 40), source_output=LONG,
+    )  # fmt: skip
+    cut = Cut(800, "characters", keeps="head", beyond=4000)
+    found = calls.report(cut=cut).groups["acme"]
+    assert (found.exact_tokens, found.host_tokens, found.shown_tokens) == (4000, 200, 10)
+
+
 def test_a_recovery_read_is_a_cost_to_the_rule_whose_call_it_reads(calls):
     reference = calls.add("pytest", before=LONG, after=b"x" * 400, result=blocks("x" * 400))
     calls.add(f"yarp search {reference} 'FAILED|Error'", result=blocks("f" * 200))

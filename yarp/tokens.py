@@ -84,6 +84,8 @@ class Gauge:
         if cut.unit == "tokens" and cut.lines is None:
             return cut.limit
         size = {"bytes": self._bytes, "characters": self._total, "tokens": self.whole}[cut.unit]
+        if cut.beyond is not None and size <= cut.beyond:
+            return self.whole
         if size <= cut.limit:
             text = self._head.decode("utf-8", "replace")
         else:

@@ -243,24 +243,36 @@ class Cut(Value):
     """How a host itself shortens what a tool gave before the model sees it.
 
     `limit` is in `unit`: bytes, characters or tokens. `keeps` says which part stays: head,
-    tail, or ends for both. `lines`: how many lines at most; None: any number. What a notice
-    of the host's adds is not counted.
+    tail, or ends for both. `lines`: how many lines at most; None: any number. `beyond`: an
+    output up to this stays whole, in the same unit; None: up to the limit. What a notice of the
+    host's adds is not counted.
     """
 
-    __slots__ = ("keeps", "limit", "lines", "unit")
+    __slots__ = ("beyond", "keeps", "limit", "lines", "unit")
     _shown = "limit"
 
-    def __init__(self, limit: int, unit: str, *, keeps: str, lines: int | None = None) -> None:
+    def __init__(
+        self,
+        limit: int,
+        unit: str,
+        *,
+        keeps: str,
+        lines: int | None = None,
+        beyond: int | None = None,
+    ) -> None:
         if unit not in ("bytes", "characters", "tokens"):
             raise ValueError("the unit of a cut must be bytes, characters or tokens")
         if keeps not in ("head", "tail", "ends"):
             raise ValueError("a cut keeps head, tail or ends")
         if limit < 1 or (lines is not None and lines < 1):
             raise ValueError("a cut leaves something")
+        if beyond is not None and (beyond < limit or lines is not None or unit == "tokens"):
+            raise ValueError("beyond is a size of bytes or characters, over the limit, no lines")
         self.limit = limit
         self.unit = unit
         self.keeps = keeps
         self.lines = lines
+        self.beyond = beyond
 
     def plain(self) -> dict[str, Any]:
         """The fields by name; `Cut(**fields)` is the inverse."""

@@ -232,6 +232,11 @@ class _Counter:
         if shortened and after:
             host = self._gauge(before, self._cut(row.agent))[1]
             return Measure(exact, host, got if got is not None else self._gauge(after)[0])
+        cut = self._cut(row.agent)
+        whole = snapshots.get(("source_output", "before"), snapshots.get(("result_text", "before")))
+        if changed and whole is not None and cut is not None and cut.beyond is not None:
+            # What it gives its hooks is more than what it shows.
+            return Measure(exact, self._gauge([whole], cut)[1], got)
         return Measure(exact, given if changed else got, got)
 
     def _exact(self, before: list[Source], snapshots: Snapshots, given: int | None) -> int | None:

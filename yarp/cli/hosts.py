@@ -169,7 +169,8 @@ def _cut(cut: dict[str, Any] | None) -> str:
         return "unknown"
     part = {"head": "the first", "tail": "the last", "ends": "both ends of"}[cut["keeps"]]
     lines = "" if cut["lines"] is None else f", {cut['lines']:,} lines at most"
-    return f"{part} {cut['limit']:,} {cut['unit']}{lines}"
+    beyond = "" if cut["beyond"] is None else f" of more than {cut['beyond']:,}"
+    return f"{part} {cut['limit']:,} {cut['unit']}{lines}{beyond}"
 
 
 def _last_call(agent: str) -> dict[str, object] | None:

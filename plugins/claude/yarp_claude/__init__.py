@@ -31,13 +31,14 @@ def yarp_host() -> Host:
         uninstall=uninstall,
         health=health,
         probe=probe,
-        cut=Cut(30_000, "characters", keeps="ends"),
+        cut=Cut(2_000, "characters", keeps="head", beyond=30_000),
         withholds=(
             (
                 "A failed command's output reaches hooks already cut (30,000 characters, then "
                 "10,000); the whole of it, and a shorter answer, come only by wrapping."
             ),
             "A failed call's result is never replaced by a hook.",
+            "Of 30,000 characters and more, the model would read the first 2,000 without YARP.",
             (
                 "Standard output and standard error are one; yarp run alone keeps them apart, and "
                 "hooks see no exit status."
