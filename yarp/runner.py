@@ -93,6 +93,7 @@ class _Run:
         self._hold: Hold | None = None
         self._copy: Hold | None = None
         self._observed = [0, 0]
+        self._ends = [b"\n", b"\n"]
 
     def status(self) -> int:
         """Run the command to its end; its status."""
@@ -118,6 +119,8 @@ class _Run:
             self._conclude(receipt)
         elif self._piped:
             child.share = self._share
+            if self._hold is not None and os.isatty(0):
+                child.on_pause = self._show_question
             ending = child.read(self._take)
             status = child.wait()
             if ending.held_open:
@@ -218,6 +221,7 @@ class _Run:
             self._stop_keeping(error)
         if self._hold is None:
             return self._outlet.show(stream, chunk)
+        self._ends[stream] = chunk[-1:]
         if self._reduction is not None:
             try:
                 self._reduction.feed(stream, chunk)
@@ -228,10 +232,20 @@ class _Run:
                 self._reduction = None
         return True
 
+    def _show_question(self) -> None:
+        """Go live when the command may be asking: it waits in the middle of a line.
+
+        It reads the terminal, and whoever types there must see what it wants to know.
+        """
+        if any(end != b"\n" and os.isatty(n + 1) for n, end in enumerate(self._ends)):
+            self._reduction = None
+            self._go_live()
+
     def _go_live(self) -> None:
         """Show what was held, and the rest as it comes; what is held serves on as the copy."""
-        self._copy = self._hold
-        self._show_held(close=False)
+        if self._hold is not None:
+            self._copy = self._hold
+            self._show_held(close=False)
 
     def _write(self, stream: int, chunk: bytes) -> None:
         if self._behind is not None:

@@ -177,6 +177,22 @@ def test_context_shrinks_before_a_selected_line_goes():
     assert len(text) <= 4096
 
 
+def test_without_context_nothing_but_the_lines_is_shown_and_one_way_to_read_each_source():
+    lines = b"".join(b"line %d\n" % n for n in range(1, 31))
+    assert answer(lines, b"^line (5|6|20)$", before=0, after=0, err=b"oops\nline 5\n") == (
+        f"""[yarp search: ref={REF}]
+[source=stdout complete=true matches=3 showing=3 before=0 after=0 max_results=20]
+stdout:5:line 5
+stdout:6:line 6
+stdout:20:line 20
+[source=stderr complete=true matches=1 showing=1 before=0 after=0 max_results=20]
+stderr:2:line 5
+Read exact context: yarp read {REF} stdout 5:20
+Read exact context: yarp read {REF} stderr 2:2
+""".encode()
+    )
+
+
 def test_many_lines_are_shown_compactly_before_any_goes():
     data = b"".join(b"FAILED test_%d\nnoise\nnoise\n" % n for n in range(600))
     text = answer(data, b"FAILED", before=0, after=0, results=600)

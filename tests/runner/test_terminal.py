@@ -89,6 +89,49 @@ def test_a_selected_command_is_kept_on_a_terminal_too(yarp):
     assert yarp.snapshots(yarp.call())["stdout", "before"][1] == b"through a pipe\n"
 
 
+ASKS = (
+    "#!/bin/sh\n"
+    "i=0; while [ $i -lt 900 ]; do echo file $((i+=1)); done\n"
+    "printf 'Perform these actions? Enter a value: ' >&%d\n"
+    "read word\n"
+    "echo got $word\n"
+)
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_the_question_of_a_selected_command_is_seen_before_it_is_answered(yarp, stream):
+    yarp.script("ls", ASKS % stream)
+    terminal = Terminal(yarp.command("--", "ls"), yarp.env)
+    terminal.expect(b"Enter a value: ")
+    assert b"file 1\r\n" in terminal.seen
+    terminal.type(b"yes\n")
+    terminal.expect(b"got yes\r\n")
+    assert terminal.end() == 0
+    kept = yarp.snapshots(yarp.call())
+    assert kept["stdout", "before"][1].endswith(b"got yes\n")
+    assert kept["stdout", "after"] == kept["stdout", "before"]
+    assert terminal.seen.count(b"Enter a value: ") == 1
+
+
+def test_a_question_that_goes_to_a_file_shows_nothing_and_is_shortened(yarp, tmp_path):
+    yarp.script("ls", ASKS % 1)
+    with open(tmp_path / "out", "wb") as file:
+        terminal = Terminal(yarp.command("--", "ls"), yarp.env, out=file.fileno())
+    time.sleep(1.5)
+    terminal.type(b"yes\n")
+    assert terminal.end() == 0
+    assert b"omitted" in (tmp_path / "out").read_bytes()
+
+
+def test_a_pause_between_lines_is_no_question(yarp):
+    yarp.script(
+        "ls", "#!/bin/sh\ni=0\nwhile [ $i -lt 900 ]; do echo file $((i+=1)); done; sleep 1.7"
+    )
+    terminal = Terminal(yarp.command("--", "ls"), yarp.env)
+    assert terminal.end() == 0
+    assert b"omitted" in terminal.seen
+
+
 def test_the_option_tty_gives_the_terminal_to_any_command(yarp):
     yarp.script("pytest", "#!/bin/sh\n[ -t 1 ] && echo a terminal\n")
     terminal = Terminal(yarp.command("--tty", "--", "pytest"), yarp.env)

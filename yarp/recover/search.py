@@ -278,23 +278,20 @@ def cut(plain: bytes, limit: int, hit: int) -> bytes:
 
 
 class Shape:
-    """How much is shown: context and number of lines of each source, and whether compactly."""
+    """How much is shown: context and number of lines of each source."""
 
-    __slots__ = ("compact", "contexts", "showing")
+    __slots__ = ("contexts", "showing")
 
-    def __init__(
-        self, contexts: list[tuple[int, int]], showing: list[int], *, compact: bool = False
-    ) -> None:
+    def __init__(self, contexts: list[tuple[int, int]], showing: list[int]) -> None:
         self.contexts = contexts
         self.showing = showing
-        self.compact = compact
 
 
 class Answer:
     """One answer about one call, made to fit its ceilings.
 
-    As asked, else with less context, else compact (without context the lines' numbers say
-    where they are, so separators go and one range serves a source), else with fewer lines.
+    As asked, else with less context, else with fewer lines. Without context the lines' numbers
+    say where they are: there are no separators then, and one range serves a source.
     """
 
     __slots__ = ("_cap_bytes", "_cap_lines", "_max_results", "_notes", "_ref", "_sources")
@@ -363,7 +360,9 @@ class Answer:
             before, after = shape.contexts[place]
             showing = shape.showing[place]
             name = source.name.encode()
-            if ways and showing and not shape.compact:
+            # Without context the numbers say where the lines are.
+            compact = not (before or after)
+            if ways and showing and not compact:
                 yield b"--"
             yield (
                 b"[source=%b complete=%b matches=%d showing=%d before=%d after=%d max_results=%d]"
@@ -380,14 +379,14 @@ class Answer:
             selected = {line.number for line in source.found.lines[:showing]}
             groups = source.groups(showing, before, after)
             for group in groups:
-                if group is not groups[0] and not shape.compact:
+                if group is not groups[0] and not compact:
                     yield b"--"
                 for line in group:
                     here = line.number in selected
                     shown = source.shown(line, limit, selected=here)
                     mark = b":" if here else b"-"
                     yield b"%b%b%d%b%b" % (name, mark, line.number, mark, shown)
-            if shape.compact and groups:
+            if compact and groups:
                 groups = [[line for group in groups for line in group]]
             ways += [self._way(source, group, selected) for group in groups]
         omitted = sum(source.found.matches for source in self._sources) - sum(shape.showing)
@@ -419,7 +418,7 @@ class Answer:
 
 
 def _smaller(shape: Shape) -> Iterator[Shape]:
-    """Ever smaller shapes: the largest context first, then compact, then the last lines go."""
+    """Ever smaller shapes: the largest context first, then the last lines go."""
     contexts = list(shape.contexts)
     while any(before or after for before, after in contexts):
         place = max(range(len(contexts)), key=lambda place: sum(contexts[place]))
@@ -428,5 +427,5 @@ def _smaller(shape: Shape) -> Iterator[Shape]:
         yield Shape(list(contexts), shape.showing)
     showing = list(shape.showing)
     while any(showing):
-        yield Shape(contexts, list(showing), compact=True)
         showing[showing.index(max(showing))] -= 1
+        yield Shape(contexts, list(showing))

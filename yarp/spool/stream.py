@@ -35,6 +35,7 @@ _LARGE_PIPE_BYTES = 1 << 20  # what it gives to everybody who asks
 _F_SETPIPE_SZ = 1031
 _POLL_CHILD_MS = 20
 _GUARD_AFTER_MS = 300
+_PAUSE_MS = 1000
 _STANDARD = (0, 1, 2)
 _ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 _FORWARDED = (*_ENDING, _signal.SIGUSR1, _signal.SIGUSR2)
@@ -82,6 +83,8 @@ class Child:
 
     `share`, where the caller sets it, is asked once the child has lasted: for the spool that
     takes every chunk of `read`, and the program that keeps it should this process be killed.
+    `on_pause`, where it is set, is called while the child lives and has printed nothing for a
+    second.
     """
 
     __slots__ = (
@@ -95,6 +98,7 @@ class Child:
         "_reaped",
         "_shared",
         "_spool",
+        "on_pause",
         "pid",
         "pipes",
         "share",
@@ -113,6 +117,7 @@ class Child:
         self._guarded = self._shared and not piped
         self._spool: Hold | None = None
         self.share: Callable[[], tuple[Hold, Sequence[str]] | None] | None = None
+        self.on_pause: Callable[[], object] | None = None
         self._reaped = False
         self.signal: int | None = None
         self._lock = _thread.allocate_lock()
@@ -164,6 +169,7 @@ class Child:
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
         drain: _Drain | None = None
+        heard = self._began
         while reading:
             if not self._guarded and (time.monotonic() - self._began) * 1000 >= _GUARD_AFTER_MS:
                 self._set_guard()
@@ -173,8 +179,15 @@ class Child:
                     ending.held_open = True
                     break
             else:
-                timeout = None if self._guarded else _GUARD_AFTER_MS
+                patient = self._guarded and self.on_pause is None
+                timeout = None if patient else _GUARD_AFTER_MS
                 ready = poll.poll(timeout if watch >= 0 else _POLL_CHILD_MS)
+                if self.on_pause is not None:
+                    now = time.monotonic()
+                    if ready:
+                        heard = now
+                    elif (now - heard) * 1000 >= _PAUSE_MS:
+                        self.on_pause()
             for descriptor, _ in ready:
                 if descriptor == watch:
                     poll.unregister(watch)
