@@ -182,10 +182,12 @@ class Changes(Reader):
                 name if mark in (b"M", b"") or not mark.isalpha() else mark + b" " + name
                 for name, mark, _ in commit.files
             ]
-            for line in factor(names):
+            listed = factor(names)
+            for line in listed:
                 near = 4 if at < 3 else 5 if at < 8 else 6
                 out.append(Piece(b"  " + line.text, near, 0, line.count))
-                out[-1].holds = {commit.head[0]: line.count}
+                if len(listed) > 1:
+                    out[-1].holds = {commit.head[0]: line.count}
         return out
 
 
