@@ -184,7 +184,7 @@ class Changes(Reader):
             ]
             listed = factor(names)
             for line in listed:
-                near = 4 if at < 3 else 5 if at < 8 else 6
+                near = 3 if not at else 4 if at < 3 else 5 if at < 8 else 6
                 out.append(Piece(b"  " + line.text, near, 0, line.count))
                 if len(listed) > 1:
                     out[-1].holds = {commit.head[0]: line.count}
