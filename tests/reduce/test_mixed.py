@@ -66,7 +66,7 @@ def test_tools_one_after_the_other_are_shortened_together(project, text):
     summary = reduction.finish(found.status(done.returncode), Recovery(REFERENCE))
     shown = summary.stdout.decode()
     whole = done.stdout.splitlines()
-    assert len(shown) <= 4096 < len(done.stdout) / 4
+    assert len(shown) <= 5120 < len(done.stdout) / 4
     for outcome in outcomes(whole):
         assert outcome.strip("= ") in shown
     assert "part_0.py:1:1" in shown

@@ -17,13 +17,27 @@ _DIFF = b"diff --"
 _PYTEST = b"=" * 29 + b" test session starts ="
 # What never prints such a line itself, and what always begins with it (or prints nothing).
 _BEFORE_DIFF = (("git", "status"), ("git", "log"), ("git", "branch"))
-_BEFORE_PYTEST = frozenset(("pip", "pip3", "uv", "poetry"))
+_BEFORE_PYTEST = frozenset(("uv", "poetry"))
 # Read as what `make check` prints, where nobody tells the tools apart either.
 _TOOLS = frozenset(("build", "test"))
 _SEVERAL = "several"
+_BETWEEN = "&&"
+# What is wrong with two tools needs more room than one has; as much as a text is cut to anyway.
+_FAILURE_BYTES = 5120
+_SPOKEN_BYTES = 1024
+# Hooks of git's run anything.
+_GIT_BYTES = 2048
 _SEGMENTS = 64
+# They say what they did in lines that can be told from a build's, wherever these stand.
+_SPEAKERS = frozenset(
+    (
+        *("npm-install", "pip-install", "pnpm-install", "yarn-install", "apt-install"),
+        *("git-pull", "git-push", "git-fetch", "git-merge"),
+    )
+)
+_GIT_SPEAKERS = frozenset(("commit", "checkout", "switch"))
 # Each says what it did in lines of its own; two runs of one are told as one that did both.
-_INSTALLERS = frozenset(("apt", "apt-get", "pip", "pip3", "npm"))
+_INSTALLERS = frozenset(("apt", "apt-get", "pip", "pip3", "npm", "pnpm", "yarn"))
 _QUIET = ("--quiet", "--silent", "--no-header", "--collect-only", "--co")
 
 
@@ -107,6 +121,8 @@ def _united(first: Segment, second: Segment) -> Selection | None:
         return None if _runs(one) or _runs(other) else _several(one, other)
     if one.argv[0] == other.argv[0] in _INSTALLERS and one.family == other.family == "status":
         return other if "install" in other.argv else one
+    if _told(one) and _told(other):
+        return _spoken(one, other)
     if (one.pack, one.rule) != (other.pack, other.rule):
         return None
     head = next((head for head in _LINE_BY_LINE if one.argv[: len(head)] == head), None)
@@ -131,11 +147,49 @@ def _runs(selection: Selection) -> bool:
     )
 
 
+def _told(selection: Selection) -> bool:
+    """Whether the output can stand among others: a build, tests, an installer, git."""
+    if selection.family in _TOOLS:
+        return not _runs(selection)
+    if selection.pack != BUILTIN:
+        return False
+    if selection.rule in _SPEAKERS or selection.rule == _SEVERAL:
+        return True
+    return selection.argv[0] == "git" and selection.argv[1] in _GIT_SPEAKERS
+
+
+def _spoken(one: Selection, other: Selection) -> Selection | None:
+    """Installers and git among builds and tests, these as `make`; `&&` stands between them."""
+    both = _several(_modest(one), _modest(other))
+    words, more = (both.argv if each.family in _TOOLS else each.argv for each in (one, other))
+    if other.argv[0] in _INSTALLERS and other.family == "status" and _builds(words):
+        return None  # what a test prints could be taken for what an installer says
+    return Selection(BUILTIN, _SEVERAL, _SEVERAL, both.options, (*words, _BETWEEN, *more))
+
+
+def _modest(selection: Selection) -> Selection:
+    """One that needs little room for what went wrong."""
+    if selection.family in (*_TOOLS, _SEVERAL):
+        return selection
+    room = _GIT_BYTES if selection.argv[0] == "git" else _SPOKEN_BYTES
+    options = {**selection.options, "failure_bytes": room}
+    return Selection(selection.pack, selection.rule, selection.family, options, selection.argv)
+
+
+def _builds(words: tuple[str, ...]) -> bool:
+    """Whether one of the commands is a build or a run of tests."""
+    return any(
+        word == "make" and words[at - 1 : at] in ((), (_BETWEEN,)) for at, word in enumerate(words)
+    )
+
+
 def _several(one: Selection, other: Selection) -> Selection:
     """Tools one after the other: all their outcomes, then what is wrong, whoever said it."""
     options = dict(one.options)
     for name, value in other.options.items():
         options[name] = max(value, options.get(name, value))
+    needed = sum(each.options.get("failure_bytes", _FAILURE_BYTES) for each in (one, other))
+    options["failure_bytes"] = min(_FAILURE_BYTES, needed)
     return Selection(BUILTIN, _SEVERAL, "build", options, ("make",))
 
 

@@ -7,6 +7,8 @@ from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.status import Lines
 
 _KEPT = 300
+# The engine's note in a line that it cut: how much is missing there is not known here.
+_CUT = b"-byte line ...] "
 _NAME = pattern_of(rb"[\w.-]+")
 _DEPRECATED = pattern_of(rb"npm (?:warn|WARN) deprecated (\S+?):? ")
 
@@ -43,7 +45,9 @@ class Pip(Lines):
         if line.startswith(b"Requirement already satisfied: "):
             self._satisfied += 1
             name, _, rest = line[31:].partition(b" in ")
-            if b" (from " not in rest and len(self._names) < _KEPT:
+            # What a file of requirements names was asked for as well.
+            asked = b" (from " not in rest or (b" (from -r " in rest and b"->" not in rest)
+            if asked and len(self._names) < _KEPT:
                 self._names.append(name + b" " + rest.rpartition(b"(")[2].rstrip(b")"))
         elif line.startswith(b"Collecting "):
             self._collected += 1
@@ -60,7 +64,7 @@ class Pip(Lines):
         """What was installed or went wrong, then counts."""
         pieces = super().pieces(failed=failed) or []
         for piece in pieces:
-            if piece.text.startswith(b"Successfully installed "):
+            if piece.text.startswith(b"Successfully installed ") and _CUT not in piece.text:
                 # What was asked for stands before what it brought along.
                 names = (_NAME.match(word.encode()) for word in self.argv[2:])
                 asked = {name[0].lower().replace(b"_", b"-") for name in names if name}
@@ -76,7 +80,9 @@ class Pip(Lines):
             if self._names:
                 text += b": " + b", ".join(self._names[:20])
                 text += b", ..." if len(self._names) > 20 else b""
-            pieces.insert(0, Piece(text, 3, 0, self._satisfied))
+            # Where nothing else was to be done this is the outcome.
+            worth = 3 if any(not piece.worth for piece in pieces) else 1
+            pieces.insert(0, Piece(text, worth, 0, self._satisfied))
         if self._collected:
             text = b"%d packages collected" % self._collected
             pieces.insert(0, Piece(text, 5, 0, self._collected))
@@ -117,6 +123,7 @@ class Npm(Lines):
         self._usage = self._usage or _USAGE.match(line) is not None
         if self._usage and b" A complete log of this run " not in line:
             return
+        self._usage = False
         if found is None:
             super().line(stream, line)
             return

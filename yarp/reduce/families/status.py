@@ -34,16 +34,7 @@ class Family(base.Family):
 
     def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
         super().__init__(argv, options)
-        reader = _history(argv) or _READERS.get(" ".join(argv[:2]))
-        if reader is None and argv[0] in ("pip", "npm"):
-            from yarp.reduce.families.installs import installer
-
-            reader = installer(argv)
-        if reader is None:
-            from yarp.reduce.families.steps import reader_of
-
-            reader = reader_of(argv)
-        self._reader = reader(argv)
+        self._reader = reader_of(argv)(argv)
 
     def feed(self, stream: int, block: bytes) -> None:
         """See `base.Family`."""
@@ -481,6 +472,20 @@ def one_line(commit: bytes) -> bytes:
         when = b"%b-%02d-%b" % (date[4], _MONTHS.index(date[1]) + 1, date[2].zfill(2))
     subject = body.lstrip(b"\n").partition(b"\n")[0].strip()
     return b" ".join(part for part in (digest[:10], when, subject, refs) if part)
+
+
+def reader_of(argv: tuple[str, ...]) -> type[Reader]:
+    """Who reads what a command prints."""
+    reader = _history(argv) or _READERS.get(" ".join(argv[:2]))
+    if reader is None and argv[0] in ("pip", "npm"):
+        from yarp.reduce.families.installs import installer
+
+        reader = installer(argv)
+    if reader is None:
+        from yarp.reduce.families import steps
+
+        reader = steps.reader_of(argv)
+    return reader
 
 
 def _history(argv: tuple[str, ...]) -> type[Reader] | None:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _SMALL_BYTES = 64 * 1024
 _LAST_BYTES = 8 * 1024
 _SAMPLE_BYTES = 512 * 1024
+# Of a budget that builds and tests share: what each build line is worth at most that has a claim,
+# and the least that tests have.
+_NEEDED = 2
+_TESTS_PERCENT = 60
 _WRAPPERS = frozenset({
     "make", "gmake", "just", "task", "npm", "pnpm", "yarn", "bun", "tox", "nox", "gradle",
     "gradlew",
@@ -80,15 +84,25 @@ class Family(base.Family):
             return None
         counts = report.counts
         told = counts[ERROR] + counts[UNSAID] + len(report.tracebacks)
-        tested = self.tests.pieces(status, plain=not told) if self.tests is not None else None
-        known = told or report.outcomes or report.diagnostics or report.names or report.noises
-        if not known and not tested and not (failed and report.troubled()):
-            return None
         which = "failure_bytes" if failed and not self.steps else "success_bytes"
         budget = self.options.get(which, 4096)
         out = pieces(report, budget, failed=failed)
+        tested: list[Piece] | None = None
+        share = budget
+        if self.tests is not None:
+            # Both have their share: what one does not need is the other's.
+            share = max(budget * _TESTS_PERCENT // 100, budget - _needed(out))
+            tested = self.tests.pieces(status, share, plain=not told)
+        if tested and self.tests is not None and report.diagnostics:
+            # What a test's traceback says of places is no other tool's message.
+            told_there = self.tests.lines()
+            report.leave_out(told_there)
+            out = pieces(report, budget, failed=failed)
+        known = told or report.outcomes or report.diagnostics or report.names or report.noises
+        if not known and not tested and not (failed and report.troubled()):
+            return None
         if tested:
-            out = _merged(tested, out)
+            out = _merged(tested, out, share)
         if self.steps:
             least = b"at least " * (len(self.steps) == _STEPS_KEPT)
             many = len(self.steps)
@@ -130,7 +144,7 @@ class _Tests:
         if self._sizes[stream] >= _SAMPLE_BYTES:
             self._judge(stream, b"".join(held))
 
-    def pieces(self, status: Status, *, plain: bool) -> list[Piece] | None:
+    def pieces(self, status: Status, budget: int, *, plain: bool) -> list[Piece] | None:
         """The tests' pieces, None if there were none; `plain`: also of an unknown runner."""
         short = {at: b"".join(held) for at, held in enumerate(self._held) if held is not None}
         for stream, data in short.items():
@@ -142,16 +156,27 @@ class _Tests:
                 self._pass_on(stream, data)
         if self._family is None:
             return None
+        self._family.options.update(success_bytes=budget, failure_bytes=budget)
         told = self._family.finish(status)
         found = self._family.report
         return told if told and (found.outcomes or found.failures) else None
 
+    def lines(self) -> set[bytes]:
+        """What was read of failing tests."""
+        failures = [] if self._family is None else self._family.report.failures
+        found = {failure.name for _, failure in failures}
+        for _, failure in failures:
+            found.update(line.strip() for line in failure.text())
+            found.add(failure.title.strip())
+        return found
+
     def _judge(self, stream: int, data: bytes) -> None:
-        from yarp.reduce.families.test import SIGNS
+        from yarp.reduce.families.test import PLAIN_SIGNS, SIGNS
 
         self._held[stream] = None
         sample = b"\n" + data[:_SAMPLE_BYTES]
-        self._known[stream] = any(sign in sample for _, sign in SIGNS)
+        signs = (*(sign for _, sign in SIGNS), *PLAIN_SIGNS)
+        self._known[stream] = any(sign in sample for sign in signs)
         if self._known[stream]:
             self._pass_on(stream, data)
 
@@ -164,14 +189,28 @@ class _Tests:
             self._family.feed(stream, data)
 
 
-def _merged(tested: list[Piece], built: list[Piece]) -> list[Piece]:
-    """The tests' pieces, and of the build's those that say something else."""
+def _needed(pieces: list[Piece]) -> int:
+    """Bytes of the pieces that have a claim."""
+    return sum(len(piece.text) + 1 for piece in pieces if piece.worth <= _NEEDED)
+
+
+def _merged(tested: list[Piece], built: list[Piece], share: int) -> list[Piece]:
+    """The tests' pieces, and of the build's those that say something else.
+
+    Every failing test's name stands before the build's first errors, and these before more of
+    the tests than their `share`.
+    """
     said = b"\n".join(piece.text for piece in tested)
+    for piece in sorted(tested, key=lambda piece: piece.worth):
+        share -= len(piece.text) + 1
+        if share < 0 and piece.worth == _NEEDED:
+            piece.worth += 1
     out = list(tested)
     for piece in built:
         # Lines of no known form are the runner's: it has read them.
-        if piece.worth < _PLAIN_WORTH and piece.text.strip() not in said:
-            piece.worth = min(9, piece.worth + 2) if piece.worth else 1
+        if piece.worth < _PLAIN_WORTH and piece.text.strip(b"= \n") not in said:
+            worth = piece.worth
+            piece.worth = min(9, worth + 2) if worth > _NEEDED else min(_NEEDED, worth + 1)
             out.append(piece)
     return out
 

@@ -70,6 +70,12 @@ class Report:
         """The messages that were kept: the first ones and the last."""
         return self.diagnostics + self.late[-_LATE:]
 
+    def leave_out(self, lines: set[bytes]) -> None:
+        """Let go of the messages that are one of these lines, ruled or not."""
+        for kept in (self.diagnostics, self.late):
+            kept[:] = [one for one in kept if one.title.strip(b"_- ") not in lines]
+        self.counts = Counter(one.severity for one in self.kept())
+
     def traceback(self, stream: int, found: Traceback) -> None:
         """Keep a traceback: the first ones and the last."""
         if len(self.tracebacks) >= 8:

@@ -201,7 +201,13 @@ def _failures(report: Report, budget_bytes: int) -> list[Piece]:
     title_bytes = max(LEAST_CAUSE_BYTES // 2, min(TITLE_BYTES, share))
     if sum(min(len(failure.title), TITLE_BYTES) for _, failure in failures) * 5 < budget_bytes * 3:
         title_bytes = TITLE_BYTES  # all names fit as they are
-    told = [_Told(stream, failure, cause_bytes, title_bytes) for stream, failure in failures]
+    # The very first one is told with its place, however many there are.
+    rooms = [max(cause_bytes, min(CAUSE_BYTES, budget_bytes // 4))]
+    rooms += [cause_bytes] * len(failures)
+    told = [
+        _Told(stream, failure, room, title_bytes)
+        for (stream, failure), room in zip(failures, rooms, strict=False)
+    ]
     groups: dict[tuple[object, ...], list[_Told]] = {}
     for one in told:
         if one.whole:
