@@ -1,5 +1,7 @@
 """Installers and git among builds and tests: each one's outcome, and nothing that none said."""
 
+import io
+import os
 import re
 
 import pytest
@@ -217,3 +219,50 @@ def test_a_status_is_the_texts_own():
     assert plan("npm ci && npm test", RULES).status(1).success is False
     assert Status(None).success is None
     assert plan("npm ci; npm test", RULES).status(0).success is None
+
+
+RECORDINGS = os.path.join(os.path.dirname(__file__), "recordings", "test")
+
+
+def recorded(name):
+    """Both streams of a recorded run as one, and the facts that it must keep."""
+    parts = []
+    for part in ("stdout", "stderr", "must_keep.txt"):
+        path = os.path.join(RECORDINGS, name, part)
+        with open(path, encoding="utf-8") if os.path.exists(path) else io.StringIO() as file:
+            parts.append(file.read())
+    return parts[0] + parts[1], parts[2].splitlines()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("pytest_mixed_q", "jest_mixed"),
+        ("jest_mixed", "pytest_mixed_q"),
+        ("pytest_mixed_q", "go_cart_v"),
+        ("cargo_merged", "pytest_mixed_q"),
+        ("node_test", "pytest_mixed_q"),
+        ("unittest_mixed", "vitest_mixed"),
+    ],
+)
+def test_two_runners_one_after_the_other_are_both_read(first, second):
+    outputs, facts = zip(*map(recorded, (first, second)), strict=True)
+    header = "\n> shop@1.0.0 test\n> run\n\n"
+    text = shown("make test; npm test", header + outputs[0] + header + outputs[1], 1)
+    lost = [fact for fact in (*facts[0], *facts[1]) if fact not in text]
+    assert lost == []
+
+
+def test_a_run_that_a_test_prints_stays_with_the_test():
+    printed = (
+        "----- Captured stdout call -----\n\n> other@1.0.0 test\n> jest\n\nFAIL src/coin.test.js\n"
+        "  ● coins \u203a are not stamps\n\n    expect(received).toBe(expected)\n\n"
+        "Test Suites: 1 failed, 1 total\nTests:       1 failed, 1 total\n"
+        + "a line of a log\n"
+        * 20
+    )
+    text = shown("make lint; pytest -q", pytest_run(printed), 1)
+    assert "FAIL src/coin.test.js: coins" not in text
+    assert "Test Suites: 1 failed" not in text.partition("FAILED ")[0]
+    assert "12 failed, 30 passed" in text
+    assert "test_a.py::test_11" in text

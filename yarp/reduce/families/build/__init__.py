@@ -10,8 +10,9 @@ from __future__ import annotations
 from yarp.reduce.families import base
 from yarp.reduce.families.build.reader import Reader
 from yarp.reduce.families.build.report import Report
+from yarp.reduce.families.build.runs import Runs
 from yarp.reduce.families.build.telling import pieces
-from yarp.reduce.families.build.words import ERROR, LATE, UNSAID, WAKE
+from yarp.reduce.families.build.words import LATE, WAKE
 from yarp.reduce.families.lines import LINES_TAKEN, Windows, automaton, split
 from yarp.reduce.families.patterns import pattern_of
 
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
     import re
 
     from yarp.reduce.families.base import Piece, Status
-    from yarp.reduce.families.test import Family as Tested
 
 _SMALL_BYTES = 64 * 1024
 _LAST_BYTES = 8 * 1024
-_SAMPLE_BYTES = 512 * 1024
 # Of a budget that builds and tests share: what each build line is worth at most that has a claim,
 # and the least that tests have.
 _NEEDED = 2
 _TESTS_PERCENT = 60
+# What is beyond it stands behind these.
+_OVER = 4
 _WRAPPERS = frozenset({
     "make", "gmake", "just", "task", "npm", "pnpm", "yarn", "bun", "tox", "nox", "gradle",
     "gradlew",
@@ -56,7 +57,7 @@ class Family(base.Family):
         self.report = Report()
         self.steps: dict[bytes, None] = {}
         self.lanes = (_Lane(Reader(self.report, 0)), _Lane(Reader(self.report, 1)))
-        self.tests = _Tests(argv, options) if argv[0].rpartition("/")[2] in _WRAPPERS else None
+        self.tests = Runs(argv, options) if argv[0].rpartition("/")[2] in _WRAPPERS else None
 
     def feed(self, stream: int, block: bytes) -> None:
         """Take whole lines of one stream."""
@@ -82,22 +83,18 @@ class Family(base.Family):
         failed = not status.success
         if not self._own_words(failed=failed):
             return None
-        counts = report.counts
-        told = counts[ERROR] + counts[UNSAID] + len(report.tracebacks)
+        told = report.wrong()
         which = "failure_bytes" if failed and not self.steps else "success_bytes"
         budget = self.options.get(which, 4096)
-        out = pieces(report, budget, failed=failed)
-        tested: list[Piece] | None = None
-        share = budget
         if self.tests is not None:
-            # Both have their share: what one does not need is the other's.
-            share = max(budget * _TESTS_PERCENT // 100, budget - _needed(out))
-            tested = self.tests.pieces(status, share, plain=not told)
-        if tested and self.tests is not None and report.diagnostics:
+            self.tests.close(plain=not told)
             # What a test's traceback says of places is no other tool's message.
-            told_there = self.tests.lines()
-            report.leave_out(told_there)
-            out = pieces(report, budget, failed=failed)
+            report.leave_out(self.tests.lines())
+        out = pieces(report, budget, failed=failed)
+        # Both have their share: what one does not need is the other's.
+        needed = _needed(out) if report.wrong() else 0
+        share = max(budget * _TESTS_PERCENT // 100, budget - needed)
+        tested = self.tests.pieces(status, share) if self.tests is not None else None
         known = told or report.outcomes or report.diagnostics or report.names or report.noises
         if not known and not tested and not (failed and report.troubled()):
             return None
@@ -120,75 +117,6 @@ class Family(base.Family):
         return True
 
 
-class _Tests:
-    """What a test runner behind the wrapper says: the test family reads streams that show one."""
-
-    def __init__(self, argv: tuple[str, ...], options: dict[str, int]) -> None:
-        self._argv = argv
-        self._options = options
-        # The beginning of a stream, until it tells; None once the stream is passed on or let go.
-        self._held: list[list[bytes] | None] = [[], []]
-        self._sizes = [0, 0]
-        self._known = [False, False]
-        self._family: Tested | None = None
-
-    def feed(self, stream: int, block: bytes) -> None:
-        """Take whole lines of one stream."""
-        held = self._held[stream]
-        if held is None:
-            if self._known[stream] and self._family is not None:
-                self._family.feed(stream, block)
-            return
-        held.append(block)
-        self._sizes[stream] += len(block)
-        if self._sizes[stream] >= _SAMPLE_BYTES:
-            self._judge(stream, b"".join(held))
-
-    def pieces(self, status: Status, budget: int, *, plain: bool) -> list[Piece] | None:
-        """The tests' pieces, None if there were none; `plain`: also of an unknown runner."""
-        short = {at: b"".join(held) for at, held in enumerate(self._held) if held is not None}
-        for stream, data in short.items():
-            self._judge(stream, data)
-        if not any(self._known):
-            if not plain:
-                return None
-            for stream, data in short.items():
-                self._pass_on(stream, data)
-        if self._family is None:
-            return None
-        self._family.options.update(success_bytes=budget, failure_bytes=budget)
-        told = self._family.finish(status)
-        found = self._family.report
-        return told if told and (found.outcomes or found.failures) else None
-
-    def lines(self) -> set[bytes]:
-        """What was read of failing tests."""
-        failures = [] if self._family is None else self._family.report.failures
-        found = {failure.name for _, failure in failures}
-        for _, failure in failures:
-            found.update(line.strip() for line in failure.text())
-            found.add(failure.title.strip())
-        return found
-
-    def _judge(self, stream: int, data: bytes) -> None:
-        from yarp.reduce.families.test import PLAIN_SIGNS, SIGNS
-
-        self._held[stream] = None
-        sample = b"\n" + data[:_SAMPLE_BYTES]
-        signs = (*(sign for _, sign in SIGNS), *PLAIN_SIGNS)
-        self._known[stream] = any(sign in sample for sign in signs)
-        if self._known[stream]:
-            self._pass_on(stream, data)
-
-    def _pass_on(self, stream: int, data: bytes) -> None:
-        if self._family is None:
-            from yarp.reduce.families.test import Family as Tested
-
-            self._family = Tested(self._argv, self._options)
-        if data:
-            self._family.feed(stream, data)
-
-
 def _needed(pieces: list[Piece]) -> int:
     """Bytes of the pieces that have a claim."""
     return sum(len(piece.text) + 1 for piece in pieces if piece.worth <= _NEEDED)
@@ -203,14 +131,13 @@ def _merged(tested: list[Piece], built: list[Piece], share: int) -> list[Piece]:
     said = b"\n".join(piece.text for piece in tested)
     for piece in sorted(tested, key=lambda piece: piece.worth):
         share -= len(piece.text) + 1
-        if share < 0 and piece.worth == _NEEDED:
-            piece.worth += 1
+        if share < 0 and _NEEDED <= piece.worth < _OVER:
+            piece.worth = _OVER
     out = list(tested)
     for piece in built:
         # Lines of no known form are the runner's: it has read them.
         if piece.worth < _PLAIN_WORTH and piece.text.strip(b"= \n") not in said:
-            worth = piece.worth
-            piece.worth = min(9, worth + 2) if worth > _NEEDED else min(_NEEDED, worth + 1)
+            piece.worth = min(9, piece.worth + (1 if piece.worth <= _NEEDED else 2))
             out.append(piece)
     return out
 

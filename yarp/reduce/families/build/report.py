@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from yarp.reduce.families.build.words import looks_wrong
+from yarp.reduce.families.build.words import ERROR, UNSAID, looks_wrong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,8 +70,14 @@ class Report:
         """The messages that were kept: the first ones and the last."""
         return self.diagnostics + self.late[-_LATE:]
 
+    def wrong(self) -> int:
+        """How many messages and tracebacks say that something failed."""
+        return self.counts[ERROR] + self.counts[UNSAID] + len(self.tracebacks)
+
     def leave_out(self, lines: set[bytes]) -> None:
         """Let go of the messages that are one of these lines, ruled or not."""
+        if not lines:
+            return
         for kept in (self.diagnostics, self.late):
             kept[:] = [one for one in kept if one.title.strip(b"_- ") not in lines]
         self.counts = Counter(one.severity for one in self.kept())

@@ -63,15 +63,21 @@ class Family(base.Family):
         self.report = Report()
         self.runner = _named(argv)
         self.lanes = (_Lane(self, 0), _Lane(self, 1))
+        self.closed = False
 
     def feed(self, stream: int, block: bytes) -> None:
         """Take whole lines of one stream."""
         self.lanes[stream].feed(block)
 
+    def close(self) -> None:
+        """Read to the end of both streams."""
+        for lane in self.lanes if not self.closed else ():
+            lane.finish()
+        self.closed = True
+
     def finish(self, status: Status) -> list[Piece] | None:
         """Outcome, failures, notes; None where nothing of a test run was recognised."""
-        for lane in self.lanes:
-            lane.finish()
+        self.close()
         report = self.report
         failed = status.success is False or report.failed
         if not failed and not report.outcomes:
