@@ -145,7 +145,11 @@ def run(case, home):
 
 
 def left(data, cut, encoding):
-    """What a host's own cut leaves."""
+    """What a host's own cut leaves.
+
+    A host that shows a short preview of what is over a size gives its model the rest on demand:
+    counted is what it lets through at once.
+    """
     text = data.decode("utf-8", "replace")
     lines = text.splitlines(keepends=True)
     if cut.lines is not None and len(lines) > cut.lines:
@@ -160,11 +164,12 @@ def left(data, cut, encoding):
 
 
 def part(whole, cut):
-    if len(whole) <= cut.limit:
+    limit = cut.beyond or cut.limit
+    if len(whole) <= limit:
         return whole
     if cut.keeps == "ends":
-        return whole[: cut.limit // 2] + whole[len(whole) - cut.limit // 2 :]
-    return whole[: cut.limit] if cut.keeps == "head" else whole[-cut.limit :]
+        return whole[: limit // 2] + whole[len(whole) - limit // 2 :]
+    return whole[:limit] if cut.keeps == "head" else whole[-limit:]
 
 
 def line(title, name, found, yarp):
