@@ -255,6 +255,10 @@ def test_what_the_users_shell_brings_is_known_from_the_snapshot(tmp_path):
     os.utime(old, (1, 1))
     assert events.own_words(event) == {"mine", "ll", "x.y", "find", "grep", "pkill", "rg"}
     assert events.decode(event).own_words == events.own_words(event)
+    new.write_text(
+        "mine () {\n\tinner () {\n\t}\n}\nalias -g -- G='| grep'\nfunction ours() {\n}\n"
+    )
+    assert events.own_words(event) == {"mine", "G", "ours", "find", "grep", "pkill", "rg"}
     new.write_text('eval "$(echo Zm9v | base64 -d)"\n')
     assert events.own_words(event) is None
 

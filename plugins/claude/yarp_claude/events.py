@@ -116,12 +116,16 @@ def own_words(event: dict[str, Any]) -> frozenset[str] | None:
         return None
     found = set(_OWN_WORDS)
     for line in text.split("\n"):
-        if line.startswith("alias -- "):
-            found.add(line[9:].partition("=")[0].strip("'"))
+        if line.startswith("alias "):
+            found.add(line.partition("=")[0].rpartition(" ")[2].strip("'"))
         elif line.startswith("eval $'"):
             found.add(line[7:].partition(" ()")[0])
         elif line.startswith('eval "'):
             return None  # written in a way that is not read here
+        elif line.startswith("function "):
+            found.add(line.split()[1].partition("(")[0])
+        elif line.endswith("() {") and line[0] not in " \t":  # as zsh prints them
+            found.add(line.partition("(")[0].strip())
     return frozenset(found)
 
 

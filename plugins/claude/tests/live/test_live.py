@@ -349,8 +349,12 @@ def test_a_rule_that_denies_a_command_counts_where_nobody_is_asked(place):
         assert (call["requires_streams"], call["executed"], call["status"]) == (1, 0, "finished")
 
 
-def test_the_users_functions_and_aliases_are_found_as_without_yarp(place):
-    (place.home / ".bashrc").write_text(
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_users_functions_and_aliases_are_found_as_without_yarp(place, shell):
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    place.environment["SHELL"] = shutil.which(shell)
+    (place.home / f".{shell}rc").write_text(
         "alias python3='echo an alias of python3'\ngit() { echo a function git \"$@\"; }\n"
     )
     commands = [
@@ -359,11 +363,12 @@ def test_the_users_functions_and_aliases_are_found_as_without_yarp(place):
         "git status",
         "rg first .",
         "grep -rn first .",
-        "find . -name n*",
+        "find . -name n*s.txt",
     ]
     turns = [[("Bash", {"command": command})] for command in commands]
     ours = place.run({"WORDS": turns}, "WORDS please", BYPASS).results()
     assert ours["call_WORDS_1_0"] == "an alias of python3 -m unittest -v"
+    assert ours["call_WORDS_2_0"] == "a function git status"
     assert not any(call["requires_streams"] for call in place.calls().values())
     place.yarp("uninstall", "claude")
     assert ours == place.run({"WORDS": turns}, "WORDS please", BYPASS).results()
