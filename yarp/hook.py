@@ -97,6 +97,8 @@ class _Hook:
         self._path: str
         self._archive: WholeArchive | None = None
         self._unchanged: bytes | None = None
+        # Told to plugins once the host has its answer.
+        self._finished: list[tuple[CallEnded, Current, bool, int]] = []
 
     def serve(self) -> int:
         """Answer the event; the status to end with."""
@@ -270,16 +272,12 @@ class _Hook:
         if ended.full_output_path is not None and self._is_shell(ended, current):
             output = self._whole_output(ended.full_output_path, shortener)
         reply, after, text = None, before, None
-        short = self._short(session, ended, current, shortener, output)
-        if short is not None and ended.text is not None:
-            content, source = short
-            result = self._ask("replace", content)
-            if result is not None:
-                reply = self._reply(Decision(content=content, result=result))
-            if reply is not None:
-                after = payload.of(self._event.canonical(result))
-                if source != "source_output":
-                    text = payload.of(payload.utf8(ended.text)), ended.completeness
+        try:
+            short = self._short(session, ended, current, shortener, output)
+            if short is not None:
+                reply, after, text = self._replaced(ended, before, *short)
+        except Exception as error:  # noqa: BLE001 - it costs a summary, never a call
+            _say(_reason(error))
         end = End(
             before,
             after,
@@ -292,8 +290,23 @@ class _Hook:
         # What is said to stand in place of the result must then be said.
         claim = None if reply is None else self._claim
         if archive.complete(session, current.source_call_id, end, now, last_moment=claim):
-            self._tell(ended, current, executed=executed, finished_at_ms=now)
+            self._finished.append((ended, current, executed, now))
         return reply
+
+    def _replaced(
+        self, ended: CallEnded, before: Payload, content: str, source: str
+    ) -> tuple[bytes | None, Payload, tuple[Payload, str] | None]:
+        """The answer that shows `content`, the result with it, and the text that it stands for."""
+        result = self._ask("replace", content)
+        reply = None
+        if result is not None:
+            reply = self._reply(Decision(content=content, result=result))
+        if reply is None:
+            return None, before, None
+        text = None
+        if source != "source_output":
+            text = payload.of(payload.utf8(ended.text or "")), ended.completeness
+        return reply, payload.of(self._event.canonical(result)), text
 
     def _short(
         self,
@@ -338,7 +351,11 @@ class _Hook:
         from yarp.shorten import Shortener
 
         directory = None if start is None else start.working_directory
-        return Shortener(self._compiled, current.archive_ref, command, directory)
+        try:
+            return Shortener(self._compiled, current.archive_ref, command, directory)
+        except Exception as error:  # noqa: BLE001 - it costs a summary, never a call
+            _say(_reason(error))
+            return None
 
     def _capped(
         self, session: SessionKey, ended: CallEnded, current: Current
@@ -393,7 +410,11 @@ class _Hook:
         return facts, payload.of(self._event.canonical(start.input))
 
     def _tell(
-        self, ended: CallEnded, current: Current, *, executed: bool, finished_at_ms: int
+        self,
+        ended: CallEnded,
+        current: Current,
+        executed: bool,
+        finished_at_ms: int,
     ) -> None:
         if not self._compiled.callbacks.get("yarp_call_finished"):
             return
@@ -442,6 +463,8 @@ class _Hook:
         """Say it, and leave the archive; the status to end with."""
         self._claim()
         status = self._write(reply)
+        for finished in self._finished:
+            self._tell(*finished)
         if self._archive is not None:
             self._archive.leave()
         return status

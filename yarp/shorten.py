@@ -70,7 +70,11 @@ class Shortener:
         else:
             self._held.clear()
         if self._reduction is not None:
-            self._reduction.feed(0, chunk)
+            try:
+                self._reduction.feed(0, chunk)
+            except Exception as error:  # noqa: BLE001 - the output itself must be read to its end
+                sys.stderr.write(f"yarp: the summary raised {type(error).__name__}\n")
+                self._reduction = None
 
     def finish(
         self,

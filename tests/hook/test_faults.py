@@ -189,6 +189,47 @@ def test_a_plugin_that_cannot_be_used_blocks_what_comes_before_a_call(
     assert not acme.archive.exists()
 
 
+@pytest.mark.parametrize("fault", ["replace", "reply"])
+def test_what_goes_wrong_with_a_shorter_text_costs_no_call(acme, plugin_site, monkeypatch, fault):
+    faults = {
+        "replace": ('return {**event["out"], "text": content}', "raise KeyError('no')"),
+        "reply": ('return {"out": decision.result}', "raise KeyError('no')"),
+    }
+    plugin_site.install("acme", acme.plugin.replace(*faults[fault]))
+    monkeypatch.setenv("PYTHONPATH", str(plugin_site.path))
+    acme.send(acme.begin(command="pytest -v"))
+    answer = acme.send(acme.end(command="pytest -v", text=acme.tests, failed=True))
+    assert (answer.status, answer.reply) == (0, {})
+    assert answer.said != NOISE
+    call = acme.call()
+    assert call["status"] == "finished"
+    assert call["snapshots"]["result/before"] == call["snapshots"]["result/after"]
+
+
+def test_slow_plugins_hear_of_the_end_after_the_host_has_its_answer(
+    acme, shared, monkeypatch, tmp_path
+):
+    site = tmp_path / "ear"
+    info = site / "yarp_ear-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: yarp-ear\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[yarp]\near = yarp_ear\n")
+    (site / "yarp_ear.py").write_text(
+        "import time\n"
+        "from yarp.plugin import hookimpl\n"
+        "@hookimpl\n"
+        "def yarp_call_finished(call):\n"
+        "    time.sleep(2.5)\n"
+        f"    open({str(tmp_path / 'heard')!r}, 'w').close()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{shared / 'site'}:{site}")
+    monkeypatch.setenv("YARP_PLUGINS", "acme,ear")
+    acme.send(acme.begin())
+    answer = acme.send(acme.end())
+    assert (answer.reply, answer.said) == ({}, NOISE)
+    assert (tmp_path / "heard").exists()
+
+
 def test_a_broken_configuration_is_said_once_a_session_and_tools_run(acme):
     acme.configure("[archive]\nenabled = 'perhaps'\n")
     greeting = acme.send({"kind": "greet", "chat": "s1"})
