@@ -278,12 +278,28 @@ def test_read_lists_the_sources(yarp, refs):
         (("search", "a\nb\x1b", "a"), 65, "a b  is no reference"),
         (("search", "NOTHING", "a"), 65, "no output that could be recovered"),
         (("read", "REF"), 64, "one range"),
-        (("read", "REF", "stdout"), 64, "stdout is no range; write two plain numbers"),
+        (
+            ("read", "REF", "stdout"),
+            64,
+            "stdout is no range; write plain numbers, such as 116:120, 116: or 116",
+        ),
         (("read", "REF", "stdout", "1:2", "3"), 64, "one range"),
         (("read", "REF", "stdout", "0:2"), 64, "lines count from 1"),
         (("read", "REF", "stdout", "3:2"), 64, "empty range"),
-        (("read", "REF", "stdout", "1"), 64, "is no range"),
-        (("read", "REF", "stdout", "1:"), 64, "is no range"),
+        (("read", "REF", "stdout", ":"), 64, ": is no range"),
+        (("read", "REF", "stdout", ":5"), 64, ":5 is no range"),
+        (("read", "REF", "stdout", "0"), 64, "0 is an empty range; lines count from 1"),
+        (("read", "REF", "stdout", "0:"), 64, "0: is an empty range; lines count from 1"),
+        (("read", "REF", "stdout", "1001"), 65, "lines 1001:1001 are not there"),
+        (("read", "REF", "stdout", "1001:"), 65, "line 1001 is not there; the source has 1000"),
+        (("read", "REF", "stdout", "--bytes", "5"), 64, "such as 116:120 or 116:"),
+        (("read", "REF", "stderr", "--bytes", "99:"), 65, "bytes 99: are not there"),
+        (("read", "LARGE", "stdout", "--bytes", "0:"), 65, "or: --bytes 0:32768"),
+        (("search", "REF", "a", "--source", "result_text"), 65, "it has: stdout, stderr"),
+        (("grep", "a", "--source", "out"), 64, "--source takes one of stdout, stderr"),
+        (("calls", "--until", "soon"), 64, "--until soon is no time"),
+        (("calls", "--until", "yr_12"), 65, "yr_12 is no reference"),
+        (("grep", "a", "--until", "yr_" + "0" * 32), 65, "no such call"),
         (("read", "REF", "stdout", "01:2"), 64, "is no range"),
         (("read", "REF", "stdout", "1:9" + "9" * 60), 64, "is no range"),
         (("read", "REF", "stdout", "--bytes", "5:5"), 64, "empty range"),
@@ -298,7 +314,11 @@ def test_read_lists_the_sources(yarp, refs):
             "no source result_text; it has: stdout, stderr",
         ),
         (("read", "REF", "stdout", "1000:1001"), 65, "the source has 1000 lines"),
-        (("read", "REF", "stdout", "1:1901"), 65, "more than the 1900"),
+        (
+            ("read", "REF", "stdout", "1:1901"),
+            65,
+            "more than the 1900 that one read may give; read them in parts, such as 1:1900",
+        ),
         (("read", "REF", "stdout", "--bytes", "0:40000"), 65, "the source has"),
         (("read", "LARGE", "stdout", "1:1"), 65, "more than the 32768"),
         (("read", "LARGE", "stdout", "--bytes", "0:32769"), 65, "more than the 32768"),
@@ -497,7 +517,7 @@ def test_calls_are_listed_newest_first(yarp, refs):
 
 def test_calls_are_filtered(yarp, refs):
     def listed(*words):
-        return re.findall(r"yr_[0-9a-f]{32}", yarp("calls", *words).stdout.decode())
+        return re.findall(r"^yr_[0-9a-f]{32}", yarp("calls", *words).stdout.decode(), re.MULTILINE)
 
     assert listed("--failed") == [refs["latin"]]
     assert listed("--tool", "cat") == [refs["large"]]
@@ -522,8 +542,14 @@ def test_calls_as_json(yarp, refs):
             "tool": "sh",
             "workingDirectory": None,
             "command": "make test",
+            "durationMs": 5,
             "bytesBefore": 13,
             "bytesAfter": 6,
+            "exitStatus": None,
+            "signal": None,
+            "capture": "complete",
+            "captureReason": None,
+            "redacted": False,
             "damaged": False,
             "state": "failed",
         }
@@ -531,6 +557,52 @@ def test_calls_as_json(yarp, refs):
     none = yarp("calls", "--json", "--agent", "nobody")
     assert json.loads(none.stdout) == []
     assert none.returncode == 1
+
+
+def test_calls_are_paged_by_the_last_reference_until_none_is_left(yarp, refs):
+    every = re.findall(r"^yr_\w+", yarp("calls", "-n", "99").stdout.decode(), re.MULTILINE)
+    assert set(refs.values()) <= set(every)
+    found = []
+    words = ()
+    while True:
+        text = yarp("calls", "-n", "1", *words).stdout.decode()
+        found += re.findall(r"^yr_\w+", text, re.MULTILINE)
+        more = re.search(r"there are older ones; the next: (--until) (yr_\w+)\]\n$", text)
+        if more is None:
+            break
+        words = more.groups()
+    assert found == every
+
+
+def test_calls_until_a_time_are_those_begun_before_it(yarp, refs):
+    def listed(*words):
+        text = yarp("calls", "--session", "s1", *words).stdout.decode()
+        return re.findall(r"^yr_\w+", text, re.MULTILINE)
+
+    assert listed("--until", "2023-11-14T22:13:21Z") == [refs["text"]]
+    assert listed("--until", refs["binary"]) == [refs["text"]]
+    window = ("--since", "2023-11-14T22:13:21Z", "--until", "2023-11-14T22:13:22Z")
+    assert listed(*window) == [refs["binary"]]
+    assert refs["latin"] not in yarp("grep", "code", "--until", refs["latin"]).stdout.decode()
+
+
+def test_search_and_grep_look_into_one_source_alone(yarp, refs):
+    ref = refs["text"]
+    found = yarp("search", ref, "Error|t500", "--source", "stderr").stdout
+    assert b"stderr:2:Error: broken\n" in found
+    assert b"stdout" not in found
+    assert yarp("search", ref, "t500", "--source=stderr").returncode == 1
+    found = yarp("grep", "Error|t500", "--source", "stderr").stdout
+    assert b"stderr:2:Error: broken\n" in found
+    assert b"stdout:" not in found
+
+
+def test_read_takes_one_line_and_all_from_a_line_on(yarp, refs):
+    ref, lines = refs["text"], OUT.splitlines(keepends=True)
+    assert yarp("read", ref, "stdout", "500").stdout == lines[499]
+    assert yarp("read", ref, "stdout", "990:").stdout == b"".join(lines[989:])
+    assert yarp("read", ref, "stderr", "2:").stdout == b"Error: broken"
+    assert yarp("read", ref, "stderr", "--bytes", "9:").stdout == ERR[9:]
 
 
 def test_calls_and_grep_keep_the_ceilings(yarp, refs, tmp_path):
@@ -632,6 +704,12 @@ def test_a_redacted_source_is_said_to_be_and_never_taken_for_output(yarp, path):
     read = yarp("read", ref, "stdout", "1:1")
     assert read.stdout.startswith(b'{"yarpRedacted"')
     assert b"was redacted" in read.stderr
+    (line,) = yarp("calls", "--session", "redacted").stdout.splitlines()
+    assert line.endswith(b"  sh  started  ->-  redacted")
+    (row,) = json.loads(yarp("calls", "--session", "redacted", "--json").stdout)
+    assert (row["redacted"], row["command"], row["bytesBefore"]) == (True, None, None)
+    assert row["capture"] is None
+    assert yarp("grep", "sha256|yarpRedacted", "--session", "redacted").returncode == 1
 
 
 def test_a_run_that_had_the_terminal_has_no_sizes(yarp, path):
@@ -642,5 +720,7 @@ def test_a_run_that_had_the_terminal_has_no_sizes(yarp, path):
     archive.begin_call(session, facts, given, given, NOW)
     archive.finish_run(session, "t", None, receipt, receipt, False, NOW)
     archive.close()
+    (row,) = json.loads(yarp("calls", "--session", "terminal", "--json").stdout)
+    assert (row["exitStatus"], row["signal"], row["capture"]) == (0, None, None)
     (line,) = yarp("calls", "--session", "terminal").stdout.splitlines()
     assert b"  ->-  vim" in line

@@ -23,6 +23,8 @@ class Call:
 
 
 class Snapshots:
+    completeness = "complete"
+
     def __init__(self, **payloads):
         self._payloads = payloads
 
@@ -31,7 +33,7 @@ class Snapshots:
         if data is None:
             return None
         found = type("Source", (), {})()
-        found.byte_length, found.sha256 = len(data), data
+        found.byte_length, found.sha256, found.completeness = len(data), data, self.completeness
         return found
 
     def payload(self, sha256):
@@ -43,6 +45,7 @@ class Snapshots:
     [
         (b'{"command":"pytest -q\\nmore"}', "pytest -q"),
         (b'{"argv":["ls","-l"]}', "ls -l"),
+        (b'{"argv":["sh","-c","sleep 1; exit 0",""]}', "sh -c 'sleep 1; exit 0' ''"),
         (b'{"cmd":["sh","-c","x"]}', "sh -c x"),
         (b'{"path":"/a"}', '{"path":"/a"}'),
         (b'{"command":""}', '{"command":""}'),
@@ -76,6 +79,44 @@ def test_a_row_escapes_what_a_terminal_would_obey():
         f"{call.archive_ref}  2023-11-14T22:13:20Z  a\\x1b[31m\\u{{202e}}  sh  ok  ->-  "
         "echo \\x1b[2J\\u{85}."
     )
+
+
+RUN = (
+    b'{"exitCode":137,"receipt":{"process":"exited","signal":9,"capture":"partial",'
+    b'"captureReason":"drain-timeout"}}'
+)
+
+
+def test_a_run_tells_how_it_ended_and_what_was_captured():
+    call = Call()
+    call.agent = "yarp"
+    call.finished_at_ms = call.started_at_ms + 1234
+    found = calls.facts(Snapshots(result_before=RUN), call)
+    assert (found["exitStatus"], found["signal"], found["durationMs"]) == (137, 9, 1234)
+    assert (found["capture"], found["captureReason"]) == ("partial", "drain-timeout")
+
+
+def test_of_a_hosts_call_the_streams_tell_what_was_captured_and_its_result_tells_nothing():
+    snapshots = Snapshots(result_before=RUN, stdout_before=b"1", stderr_before=b"")
+    found = calls.facts(snapshots, Call())
+    assert (found["exitStatus"], found["capture"], found["captureReason"]) == (
+        None, "complete", None,
+    )  # fmt: skip
+    snapshots.completeness = "incomplete"
+    assert calls.facts(snapshots, Call())["capture"] == "partial"
+
+
+def test_a_call_that_never_ended_has_no_duration():
+    call = Call()
+    call.finished_at_ms = None
+    found = calls.facts(Snapshots(), call)
+    assert (found["durationMs"], found["exitStatus"], found["capture"]) == (None, None, None)
+
+
+def test_a_result_of_another_shape_tells_nothing():
+    call = Call()
+    call.agent = "yarp"
+    assert calls.facts(Snapshots(result_before=b"[1]"), call)["exitStatus"] is None
 
 
 def test_a_call_without_a_finish_is_started_whatever_else_is_known():

@@ -176,17 +176,27 @@ class Reader:
         session: str | None = None,
         tool: str | None = None,
         since_ms: int | None = None,
+        until_ms: int | None = None,
+        before: CallRow | None = None,
         failed: bool = False,
         limit: int | None = None,
     ) -> Iterator[CallRow]:
-        """Calls, the newest first; `session` is the agent's own id of it."""
+        """Calls, the newest first; `session` is the agent's own id of it.
+
+        `until_ms` is not part of the time; `before` gives only those that come after that call
+        here.
+        """
         conditions: list[str] = []
         values: list[object] = []
+        if before is not None:
+            conditions.append("(c.started_at_ms, c.id) < (?, ?)")
+            values += (before.started_at_ms, before.call_id)
         for condition, value in (
             ("s.agent = ?", agent),
             ("s.source_session_id = ?", session),
             ("c.tool_name = ?", tool),
             ("c.started_at_ms >= ?", since_ms),
+            ("c.started_at_ms < ?", until_ms),
             ("c.is_error = ?", 1 if failed else None),
         ):
             if value is not None:

@@ -7,6 +7,7 @@ import os
 from yarp.cli.recover import (
     PATTERN_SWITCHES,
     PATTERN_VALUES,
+    call_of,
     complain,
     fit,
     matcher_of,
@@ -15,10 +16,11 @@ from yarp.cli.recover import (
 from yarp.cli.words import Options
 from yarp.errors import ArchiveCorrupt
 from yarp.recover.calls import command, facts, moment, row, safe, since
-from yarp.recover.select import open_text
+from yarp.recover.select import is_redacted, open_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from yarp.archive.read import CallRow, Reader
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _CALLS = 20
 _RESULTS = 3
+_SOURCES = ("stdout", "stderr", "result_text", "source_output")
 
 GREP_HELP = """\
 yarp grep 'panicked at'                 in every archived call, the newest first
@@ -38,7 +41,9 @@ Searches the exact output of all calls; `yarp search REF` shows more of one.
   -e -F -i -w -a        as in yarp search
   -m, --max-results N   lines shown of each call (default 3)
   -c, --count           count, show no lines
-  --agent A --session S --tool T --since TIME --failed    only such calls
+  --agent A --session S --tool T --failed                 only such calls
+  --since TIME --until TIME|REF                           begun then; before that call
+  --source NAME         in that source only (stdout, stderr, result_text, source_output)
       --limit N         look at the newest N of them only
 
 TIME is 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 2h, 7d ago.
@@ -49,13 +54,15 @@ CALLS_HELP = """\
 yarp calls                              the newest 20 calls
 yarp calls --failed --since 2h          what failed in the last two hours
 yarp calls --tool bash -n 50 --json
+yarp calls --until yr_REF               the 20 before that call
 
 Columns: reference, time (UTC), agent, tool, state (ok, failed, started), bytes
 before>after, first line of the command. `-` is unknown.
 
-  --agent A --session S --tool T --since TIME --failed    only such calls
+  --agent A --session S --tool T --failed                 only such calls
+  --since TIME --until TIME|REF                           begun then; before that call
   -n, --limit N         how many (default 20)
-  --json                as a JSON array
+  --json                as a JSON array, with exit status, signal, duration, capture
 
 TIME is 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 2h, 7d ago.
 Exit codes: 0, 1 no such call, 64 usage, 65 bad data, 74 I/O.
@@ -66,23 +73,34 @@ _FILTER_VALUES = {
     "--session": "session",
     "--tool": "tool",
     "--since": "since",
+    "--until": "until",
     "--limit": "limit",
 }
-_GREP_VALUES = {**PATTERN_VALUES, **_FILTER_VALUES}
+_GREP_VALUES = {**PATTERN_VALUES, **_FILTER_VALUES, "--source": "source"}
 _GREP_SWITCHES = {**PATTERN_SWITCHES, "--failed": "failed"}
 _CALLS_VALUES = {**_FILTER_VALUES, "-n": "limit"}
 _CALLS_SWITCHES = {"--failed": "failed", "--json": "json"}
 
 
 def _filters(options: Options) -> dict[str, Any]:
-    at = options.value("since")
+    at, until = options.value("since"), options.value("until")
+    by_call = until is None or until.startswith("yr_")
     return {
         "agent": options.value("agent"),
         "session": options.value("session"),
         "tool": options.value("tool"),
         "since_ms": None if at is None else since(at),
+        "until_ms": None if by_call or until is None else since(until, "--until"),
+        "before": until if by_call else None,
         "failed": "failed" in options.switches,
     }
+
+
+def _found(reader: Reader, filters: dict[str, Any], limit: int | None) -> Iterator[CallRow]:
+    before = filters["before"]
+    return reader.calls(
+        **{**filters, "before": None if before is None else call_of(reader, before)}, limit=limit
+    )
 
 
 def calls(words: list[str], settings: Settings) -> tuple[bytes, int]:
@@ -99,9 +117,10 @@ def calls(words: list[str], settings: Settings) -> tuple[bytes, int]:
         import json
     lines: list[str] = []
     damage = _Damage()
-    room = settings.recovery_cap_bytes - 128  # for the brackets, or the line about the rest
+    room = settings.recovery_cap_bytes - 192  # for the brackets, or the line about the rest
     more = False
-    for call in reader.calls(**filters, limit=limit + 1):
+    last = ""
+    for call in _found(reader, filters, limit + 1):
         found = facts(reader, call)
         line = json.dumps(found) if as_json else row(found)
         room -= len(line.encode("utf-8", "replace")) + 2
@@ -109,10 +128,11 @@ def calls(words: list[str], settings: Settings) -> tuple[bytes, int]:
             more = True
             break
         lines.append(line)
+        last = call.archive_ref
         if found["damaged"]:
             damage.calls[call.archive_ref] = None
     damage.complain("whose command cannot be shown", settings)
-    note = f"[yarp calls: {len(lines)} shown, there are older ones; -n N, --since, --tool narrow]"
+    note = f"[yarp calls: {len(lines)} shown, there are older ones; the next: --until {last}]"
     if as_json:
         if more:
             complain(note, settings.recovery_cap_bytes)
@@ -155,6 +175,9 @@ def grep(words: list[str], settings: Settings) -> tuple[bytes, int]:
     results = options.number("results", 1, settings.recovery_cap_lines) or _RESULTS
     counting = "count" in options.switches
     as_text = "text" in options.switches
+    only = options.value("source")
+    if only not in (None, *_SOURCES):
+        raise options.wrong(f"--source takes one of {', '.join(_SOURCES)}")
     limit = options.number("limit", 1, 10**15 - 1)
     filters = _filters(options)
     matcher = matcher_of(options, patterns or options.positional)
@@ -164,8 +187,9 @@ def grep(words: list[str], settings: Settings) -> tuple[bytes, int]:
     looked = hits = 0
     empty: set[bytes] = set()  # the same output again need not be searched again
     full = False
+    last = ""
     damage = _Damage()
-    for call in reader.calls(**filters, limit=limit):
+    for call in _found(reader, filters, limit):
         looked += 1
         here = _in_call(
             reader,
@@ -175,9 +199,11 @@ def grep(words: list[str], settings: Settings) -> tuple[bytes, int]:
             empty,
             settings,
             damage,
+            only,
             as_text=as_text,
         )
         if not here:
+            last = call.archive_ref
             continue
         hits += 1
         size = sum(len(line) + 1 for line in here)
@@ -186,13 +212,15 @@ def grep(words: list[str], settings: Settings) -> tuple[bytes, int]:
             break
         room -= size
         lines += here
+        last = call.archive_ref
     damage.complain("of which not all was searched", settings)
     if not hits:
         unsearched = len(damage.calls)
         looked -= unsearched
         rest = f", {unsearched} more could not be searched" if unsearched else ""
         return f"No matches in {looked} calls{rest}\n".encode(), damage.status(False)
-    rest = "the ceiling is reached, there may be more; narrow with --since, --tool, --agent"
+    rest = "the ceiling is reached, there may be more"
+    rest += f": --until {last}" if last else "; narrow the pattern, or -m 1"
     note = f"[yarp grep: {looked} calls searched; {rest if full else f'{hits} of them match'}]"
     return fit([*lines, note.encode()], settings), damage.status(True)
 
@@ -205,6 +233,7 @@ def _in_call(
     empty: set[bytes],
     settings: Settings,
     damage: _Damage,
+    only: str | None,
     *,
     as_text: bool,
 ) -> list[bytes]:
@@ -214,12 +243,14 @@ def _in_call(
     total = 0
     limit = min(512, max(64, settings.recovery_cap_bytes // 8))
     for source in reader.sources(call):
-        if source.sha256 in empty:
+        if source.sha256 in empty or only not in (None, source.name):
             continue
         try:
             text = open_text(reader, source, os.path.dirname(reader.path))
         except ArchiveCorrupt:
             damage.calls[call.archive_ref] = None
+            continue
+        if is_redacted(text):
             continue
         found = engine.scan(text, matcher, keep, as_text=as_text)
         total += found.matches

@@ -56,6 +56,7 @@ expressions (linear time; no look-around, no back-references).
   -m, --max-results N   lines shown of each source (default 20)
   -c, --count           count, show nothing
   -a, --text            search a binary source too
+  --source NAME         only that source
   --                    what follows is no option
 
 Sources are stdout and stderr, else the host's result text. Lines are shown without
@@ -66,6 +67,7 @@ Exit codes: 0 found, 1 nothing found, 64 usage, 65 bad data, 74 I/O.
 
 READ_HELP = """\
 yarp read yr_REF stdout 116:120         lines 116 to 120, exactly
+yarp read yr_REF stderr 116:            from line 116 to the end
 yarp read yr_REF stdout --bytes 0:4096  bytes 0 to 4095
 yarp read yr_REF --tail 40              the last 40 lines
 yarp read yr_REF --list                 the call's sources: bytes, lines, completeness
@@ -73,8 +75,8 @@ yarp read yr_REF --list                 the call's sources: bytes, lines, comple
 Prints exact bytes of one archived call and nothing else: no line ending is added,
 nothing is escaped, and a range that is too large or not there prints nothing.
 
-  A:B           lines A to B, from 1, both included
-  --bytes A:B   bytes from A up to B, from 0, B not included
+  A:B           lines A to B, from 1, both included; A: to the end; A that line
+  --bytes A:B   bytes from A up to B, from 0, B not included; A: to the end
   --head N      the first N lines        --tail N   the last N lines
   --list        the sources              --json     ... as JSON
 
@@ -109,6 +111,7 @@ _SEARCH_VALUES = {
     "--before-context": "before",
     "-C": "context",
     "--context": "context",
+    "--source": "source",
 }
 _SEARCH_SWITCHES = {**PATTERN_SWITCHES, "-v": "invert", "--invert-match": "invert"}
 _READ_VALUES = {"--bytes": "bytes", "--head": "head", "--tail": "tail"}
@@ -191,17 +194,22 @@ def _write(answer: bytes) -> None:
 
 
 def _call(reader: Reader, ref: str) -> tuple[CallRow, list[Source]]:
+    call = call_of(reader, ref)
+    sources = reader.sources(call)
+    if not sources:
+        raise ReferenceUnknown(f"{ref}: the call has no output that could be recovered")
+    return call, sources
+
+
+def call_of(reader: Reader, ref: str) -> CallRow:
+    """The call of a reference; ReferenceUnknown for what names none."""
     hexadecimal = ref.removeprefix("yr_")
     if len(ref) != 35 or len(hexadecimal) != 32 or hexadecimal.strip("0123456789abcdef"):
         shown = ref if len(ref) <= 60 else ref[:57] + "..."
         raise ReferenceUnknown(
             f"{shown} is no reference; one is yr_ and 32 hexadecimal digits: yarp calls"
         )
-    call = reader.call(ref)
-    sources = reader.sources(call)
-    if not sources:
-        raise ReferenceUnknown(f"{ref}: the call has no output that could be recovered")
-    return call, sources
+    return reader.call(ref)
 
 
 def open_archive(settings: Settings) -> Reader:
@@ -251,6 +259,10 @@ def search(words: list[str], settings: Settings) -> tuple[bytes, int]:
 
     reader = open_archive(settings)
     _, sources = _call(reader, ref)
+    only = options.value("source")
+    if only is not None:
+        only = pick(sources, only).name
+        sources = [source for source in sources if source.name == only]
     searched: list[engine.Source] = []
     notes: list[bytes] = []
     skipped: list[str] = []
@@ -353,7 +365,7 @@ def read(words: list[str], settings: Settings) -> tuple[bytes, int]:
     if "json" in options.switches and asked != ["list"]:
         raise options.wrong("--json goes with --list only")
     cap_bytes, cap_lines = settings.recovery_cap_bytes, settings.recovery_cap_lines
-    span = (0, 0)
+    span: tuple[int, int | None] = (0, 0)
     if asked == ["lines"]:
         span = _span(options, options.positional[-1], 1)
     elif asked == ["bytes"]:
@@ -377,13 +389,17 @@ def read(words: list[str], settings: Settings) -> tuple[bytes, int]:
     return (engine.head if asked == ["head"] else engine.tail)(text, count or 1, cap_bytes), 0
 
 
-def _span(options: Options, text: str, low: int) -> tuple[int, int]:
+def _span(options: Options, text: str, low: int) -> tuple[int, int | None]:
+    """The two numbers of a range; the second one is None where it goes on to the end."""
     first, colon, last = text.partition(":")
+    if low and not colon:
+        last = first  # a single line
     start, end = canonical_number(first), canonical_number(last)
-    if not colon or start is None or end is None:
+    if start is None or (end is None and (last or not colon)):
         shown = text if len(text) <= 40 else text[:37] + "..."
-        raise options.wrong(f"{shown} is no range; write two plain numbers, such as 116:120")
-    if start < low or end < start or (low == 0 and end == start):
+        alone = ", 116: or 116" if low else " or 116:"
+        raise options.wrong(f"{shown} is no range; write plain numbers, such as 116:120{alone}")
+    if start < low or (end is not None and (end < start or (low == 0 and end == start))):
         what = "lines count from 1" if low else "the second byte is not part of the range"
         raise options.wrong(f"{text} is an empty range; {what}")
     return start, end

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 from yarp.errors import ArchiveCorrupt, UsageError
+from yarp.recover.select import is_tombstone
+from yarp.shell.quoting import quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 # A larger input is a file's content rather than a command.
 _INPUT_BYTES = 1 << 18
 _COMMAND_CHARACTERS = 200
+_STREAMS = ("stdout", "stderr")
 _COMMANDS = ("command", "cmd", "argv", "script")
 _UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -65,7 +68,7 @@ def state(call: Call) -> str:
     return "failed" if call.is_error else "ok"
 
 
-def since(text: str) -> int:
+def since(text: str, option: str = "--since") -> int:
     """Milliseconds since 1970 of `2026-01-31`, `2026-01-31T12:00:00Z`, or of `2h` ago (s m h d w).
 
     Raises UsageError for anything else.
@@ -82,7 +85,8 @@ def since(text: str) -> int:
         if days is not None and hour < 24 and minute < 60 and second < 60:
             return ((days * 24 + hour) * 60 + minute) * 60_000 + second * 1000
     raise UsageError(
-        f"--since {safe(text)} is no time; write 2026-01-31, 2026-01-31T12:00:00Z or 2h (s m h d w)"
+        f"{option} {safe(text)} is no time; "
+        "write 2026-01-31, 2026-01-31T12:00:00Z or 2h (s m h d w)"
     )
 
 
@@ -100,23 +104,37 @@ def _days(year: int, month: int, day: int) -> int | None:
 def command(snapshots: Snapshots, call: Call) -> str | None:
     """The first line of what was called, at most 200 characters; None when it is not known.
 
-    Raises ArchiveCorrupt for damaged bytes.
+    A list of words is quoted as a shell takes it. Raises ArchiveCorrupt for damaged bytes.
     """
+    return _line(_input(snapshots, call))
+
+
+def _input(snapshots: Snapshots, call: Call) -> str | None:
     found = snapshots.snapshot(call.call_id, "input", "before")
     if found is None or found.byte_length > _INPUT_BYTES:
         return None
+    return snapshots.payload(found.sha256).decode("utf-8", "replace")
+
+
+def _is_redacted(given: str | None) -> bool:
+    """Whether an input is what `yarp archive redact` puts in its place."""
+    return given is not None and is_tombstone(given.encode("utf-8", "replace"))
+
+
+def _line(given: str | None) -> str | None:
+    if given is None or _is_redacted(given):
+        return None
     import json
 
-    text = snapshots.payload(found.sha256).decode("utf-8", "replace")
     try:
-        value: Any = json.loads(text)
+        value: Any = json.loads(given)
     except ValueError:
-        value = text
+        value = given
     if isinstance(value, dict):
         named = next((value[name] for name in _COMMANDS if value.get(name)), None)
-        value = named if isinstance(named, str | list) else value.get("yarpRawJson", text)
+        value = named if isinstance(named, str | list) else value.get("yarpRawJson", given)
     if isinstance(value, list):
-        value = " ".join(str(word) for word in value)
+        value = " ".join(quote(str(word)) for word in value)
     line = str(value).strip().partition("\n")[0]
     return line[:_COMMAND_CHARACTERS]
 
@@ -139,27 +157,63 @@ def sizes(snapshots: Snapshots, call: Call) -> tuple[int | None, int | None]:
     return None, None
 
 
+def receipt(snapshots: Snapshots, call: Call) -> dict[str, object]:
+    """What is known of how a call's process ended, and how much of its output was captured.
+
+    The status and the signal are those of a `yarp run` without a host; None is unknown. Raises
+    ArchiveCorrupt for damaged bytes.
+    """
+    ended: dict[str, Any] = {}
+    found = snapshots.snapshot(call.call_id, "result", "before")
+    if found is not None and call.agent == "yarp" and found.byte_length <= _INPUT_BYTES:
+        import json
+
+        value = json.loads(snapshots.payload(found.sha256))
+        ended = value if isinstance(value, dict) else {}
+    said: dict[str, Any] = ended.get("receipt") or {}
+    state, reason = said.get("capture"), said.get("captureReason")
+    if state is None:
+        streams = [snapshots.snapshot(call.call_id, name, "before") for name in _STREAMS]
+        known = [stream.completeness for stream in streams if stream is not None]
+        if known:
+            state = "complete" if set(known) == {"complete"} else "partial"
+    return {
+        "exitStatus": ended.get("exitCode"),
+        "signal": said.get("signal"),
+        "capture": state,
+        "captureReason": reason,
+    }
+
+
 def facts(snapshots: Snapshots, call: Call) -> dict[str, object]:
     """One call as `yarp calls --json` gives it."""
     before, after = sizes(snapshots, call)
-    ran, damaged = None, False
+    given, damaged = None, False
+    ended: dict[str, object] = dict.fromkeys(("exitStatus", "signal", "capture", "captureReason"))
     try:
-        ran = command(snapshots, call)
+        given = _input(snapshots, call)
+        if not _is_redacted(given):
+            ended = receipt(snapshots, call)
     except ArchiveCorrupt:
         damaged = True
+    redacted = _is_redacted(given)
+    finished = call.finished_at_ms
     return {
         "ref": call.archive_ref,
         "time": moment(call.started_at_ms),
         "startedAtMs": call.started_at_ms,
-        "finishedAtMs": call.finished_at_ms,
+        "finishedAtMs": finished,
+        "durationMs": None if finished is None else max(0, finished - call.started_at_ms),
         "agent": call.agent,
         "session": call.source_session_id,
         "tool": call.tool_name,
         "workingDirectory": call.working_directory,
-        "command": ran,
-        "bytesBefore": before,
-        "bytesAfter": after,
+        "command": _line(given),
+        "bytesBefore": None if redacted else before,
+        "bytesAfter": None if redacted else after,
         "state": state(call),
+        **ended,
+        "redacted": redacted,
         "damaged": damaged,
     }
 
@@ -167,6 +221,7 @@ def facts(snapshots: Snapshots, call: Call) -> dict[str, object]:
 def row(found: dict[str, Any]) -> str:
     """One call as `yarp calls` prints it; `-` where something is not known."""
     before, after, text = found["bytesBefore"], found["bytesAfter"], found["command"]
+    text = "redacted" if found["redacted"] else text
     size = f"{'-' if before is None else before}>{'-' if after is None else after}"
     words = (found["ref"], found["time"], found["agent"], found["tool"], found["state"], size)
     return "  ".join((*(safe(word) for word in words), "-" if text is None else safe(text)))

@@ -15,12 +15,19 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 1 << 20
 
 
-def lines(text: Text, first: int, last: int, cap_bytes: int, cap_lines: int) -> bytes:
-    """Lines `first` to `last`; ReferenceUnknown when not there, DataError when too many."""
+def lines(text: Text, first: int, last: int | None, cap_bytes: int, cap_lines: int) -> bytes:
+    """Lines `first` to `last` (None: the source's last one).
+
+    Raises ReferenceUnknown when they are not there, DataError when they are too many.
+    """
+    if last is None:
+        last = total_lines(text)
+        if first > last:
+            raise ReferenceUnknown(f"line {first} is not there; the source has {last} lines")
     if last - first >= cap_lines:
         raise DataError(
             f"{last - first + 1} lines are more than the {cap_lines} that one read may give; "
-            "read them in parts"
+            f"read them in parts, such as {first}:{first + cap_lines - 1}"
         )
     start, skipped = _line_start(text, 0, first - 1)
     end, seen = _line_start(text, start, last - first + 1)
@@ -31,11 +38,14 @@ def lines(text: Text, first: int, last: int, cap_bytes: int, cap_lines: int) -> 
     return _within(text, start, end, cap_bytes)
 
 
-def byte_range(text: Text, start: int, end: int, cap_bytes: int, cap_lines: int) -> bytes:
-    """The bytes from `start` up to `end`. Errors as `lines`."""
-    if end > text.length:
+def byte_range(text: Text, start: int, end: int | None, cap_bytes: int, cap_lines: int) -> bytes:
+    """The bytes from `start` up to `end` (None: the source's end). Errors as `lines`."""
+    if end is None and start < text.length:
+        end = text.length
+    if end is None or end > text.length:
         raise ReferenceUnknown(
-            f"bytes {start}:{end} are not there; the source has {text.length} bytes"
+            f"bytes {start}:{'' if end is None else end} are not there; "
+            f"the source has {text.length} bytes"
         )
     found = _within(text, start, end, cap_bytes)
     count = count_lines(found)

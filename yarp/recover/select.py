@@ -119,9 +119,14 @@ class Text:
             self.file = -1
 
 
+def is_tombstone(data: bytes) -> bool:
+    """Whether `data` is what `yarp archive redact` leaves in place of a payload."""
+    return len(data) <= _TOMBSTONE_BYTES and data.startswith(_TOMBSTONE)
+
+
 def is_redacted(text: Text) -> bool:
     """Whether a tombstone stands where the source's bytes were."""
-    return text.length <= _TOMBSTONE_BYTES and text.read(0, len(_TOMBSTONE)) == _TOMBSTONE
+    return text.length <= _TOMBSTONE_BYTES and is_tombstone(text.read(0, text.length))
 
 
 def open_text(payloads: Payloads, source: Source, directory: str) -> Text:
