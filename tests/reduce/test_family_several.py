@@ -266,3 +266,41 @@ def test_a_run_that_a_test_prints_stays_with_the_test():
     assert "Test Suites: 1 failed" not in text.partition("FAILED ")[0]
     assert "12 failed, 30 passed" in text
     assert "test_a.py::test_11" in text
+
+
+@pytest.mark.parametrize("lines", [1, 40_000])
+def test_a_commit_that_a_failing_test_prints_is_none_of_the_texts(lines):
+    printed = (
+        "----- Captured stdout call -----\n[main 1a2b3c4] A commit of the test\n"
+        " 7 files changed, 7 insertions(+)\nadded 7 packages in 3s\n"
+        " ! [rejected]        main -> main (fetch first)\n" + "a line of a log\n" * lines
+    )
+    head, session, rest = pytest_run().partition("test_a.py:3: AssertionError\n")
+    stdout = head + session + printed + rest
+    for text in ("pytest -q && git add -A && git commit -m x && git push", "npm ci && pytest -q"):
+        reply = shown(text, stdout * (1 if lines > 1 else 2), 1)
+        before = reply.partition("FAILED")[0]
+        assert "12 failed, 30 passed" in before
+        after = reply.rpartition("FAILED")[2]
+        for claim in ("A commit of the test", "7 files changed", "added 7", "[rejected]"):
+            assert claim not in before
+            assert claim not in after
+
+
+def test_a_commit_behind_tests_is_told():
+    passed = f"{' test session starts ':=^80}\n" + "." * 3000 + f"\n{' 30 passed in 2.1s ':=^80}\n"
+    text = shown("pytest && git add -A && git commit -m x && git push", passed + COMMITTED, 0)
+    assert "30 passed in 2.1s" in text
+    assert "[main 1a2b3c4] More files" in text
+    assert "90 files changed" in text
+
+
+def test_of_more_files_than_are_read_no_exact_count_is_told():
+    head = "[main 1a2b3c4] All files\n 60000 files changed, 60000 insertions(+)\n"
+    for count in (9_000, 18_000, 60_000):
+        many = "".join(f" create mode 100644 src/part{n}.py\n" for n in range(count))
+        found = summary("git commit -m x && git push", head + many, 0)
+        # Far more than anybody commits stays exact.
+        assert found.changed == (count < 60_000)
+        counts = re.findall(rb"create mode \((.*?)\)", found.stdout)
+        assert counts in ([], [b"%d" % count], [b"at least %d" % count])

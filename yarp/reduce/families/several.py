@@ -2,7 +2,8 @@
 
 The lines that tell what an installer or git did have forms of their own; the ones that say less
 are its only as long as it speaks. All others are read as what `make check` prints, where nobody
-tells the tools apart either. Of a command that never ran nothing is printed, so nothing is said.
+tells the tools apart either, and so is what a runner tells of its tests. Of a command that never
+ran nothing is printed, so nothing is said.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.build import Family as Built
-from yarp.reduce.families.lines import automaton
+from yarp.reduce.families.build.runs import LAST
+from yarp.reduce.families.lines import LINES_TAKEN, automaton
 from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.status import reader_of
 
@@ -36,6 +38,14 @@ _BLOCK_END = b"[end of output]"
 _BLOCK_INDENT = b" " * 6
 # What begins the output of something else: a script of npm's or its like, a run of pytest.
 _OTHER = pattern_of(rb"> \S+@\S+ \S|\$ \S|={20,} |[.FEsxX]+ +\[ *\d+%\]|[.FEsxX]{2,}$")
+# Where a runner begins to tell of tests, which may print anything, up to its last line.
+_REPORT = (
+    rb"=+ (?:test session starts|FAILURES|ERRORS|PASSES|short test summary|warnings summary)"
+    rb"|  \xe2\x97\x8f |={70}$|--- FAIL: |=== RUN |running \d+ tests?$|failures:$| RUN  v"
+    rb"|TAP version 1"
+)
+_REPORT_BEGINS = pattern_of(_REPORT)
+_REPORT_ENDS = pattern_of(LAST)
 
 
 class _Form:
@@ -191,6 +201,9 @@ class _Lane:
         self._open = {one: True for one in family.speakers() if one.form.within is not _NEVER}
         self._begun: set[_Speaker] = set()
         self._indented = False
+        self._reporting = False
+        self._taken = 0
+        self._pip = any(one.form is _PIP for one in family.speakers())
         self._late: re.Pattern[bytes] | None = None
 
     def feed(self, block: bytes) -> None:
@@ -223,6 +236,9 @@ class _Lane:
         if not line or self._indented:
             return None
         last, self._last = self._last, None
+        if self._reporting:
+            self._reporting = _REPORT_ENDS.match(line) is None
+            return None
         for speaker in self.family.speakers():
             form = speaker.form
             if (
@@ -233,6 +249,7 @@ class _Lane:
                 self._last = speaker
                 self._begun.add(speaker)
                 return speaker
+        self._reporting = _REPORT_BEGINS.match(line) is not None
         if line[:1] != b" ":
             # Another one speaks now.
             other = _OTHER.match(line) is not None
@@ -245,16 +262,18 @@ class _Lane:
         if self._indented:
             self._indented = not line.endswith(_BLOCK_END)
             return True
-        self._indented = line.endswith(_BLOCK) and "pip" in self.family._speakers  # noqa: SLF001 - its own lane
+        self._indented = self._pip and line.endswith(_BLOCK)
         return False
 
     def _skim(self, block: bytes) -> None:
         """Only outcomes are looked for any more."""
         if self._late is None:
-            forms = [b"(?:%b)" % one.form.own for one in self.family.speakers()]
+            forms = [one.form.own for one in self.family.speakers()]
+            forms = [b"(?:%b)" % form for form in (*forms, _REPORT, LAST)]
             self._late = automaton(b"(?m)^(?:" + b"|".join(forms) + b")")
         start = at = 0
-        while (found := self._late.search(block, at)) is not None:
+        while self._taken < LINES_TAKEN and (found := self._late.search(block, at)) is not None:
+            self._taken += 1
             begin = found.start()
             at = block.find(b"\n", begin) + 1 or len(block)
             whose = self._whose(block[begin:at].rstrip())
@@ -264,6 +283,9 @@ class _Lane:
                 self._give(None, block[start:begin])
             self._give(whose, block[begin:at])
             start = at
+        if self._taken == LINES_TAKEN:
+            for speaker in self.family.speakers():
+                speaker.reader.skipped()
         if start < len(block):
             self._give(None, block[start:])
 

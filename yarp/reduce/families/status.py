@@ -108,6 +108,9 @@ class Reader:
         """Take one line that is not blank."""
         raise NotImplementedError
 
+    def skipped(self) -> None:
+        """Lines were left out: what was counted is not all."""
+
     def pieces(self, *, failed: bool) -> list[Piece] | None:
         """The pieces in display order; None declines."""
         raise NotImplementedError
@@ -172,6 +175,10 @@ class Lines(Reader):
             line = window[start:end]
             if line.strip() and not line.startswith(self.counted):
                 self.line(stream, line)
+
+    def skipped(self) -> None:
+        """Lines were left out: counts say "at least"."""
+        self._partial = True
 
     def _rest(self, stream: int) -> None:
         rest = self._windows[stream].rest()

@@ -25,20 +25,19 @@ _BEGINS = (
     b"\n=== RUN   ", b"\n RUN  v", b" tests using ", b"\nRunning 1 test using ", b"\nTAP version 1",
 )  # fmt: skip
 # The last lines of a run, by runner; what no parser of its own reads is "other".
-_ENDS = {
-    "pytest": pattern_of(
-        rb"(?m)^=*(?: ?\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)"
-        rb",?)+ in [\d.]+s.*$"
-    ),
-    "unittest": pattern_of(rb"(?m)^(?:OK|FAILED)(?: \(.*\))?$"),
-    "cargo": pattern_of(rb"(?m)^(?:test result: .*|error: (?:test failed|\d+ target).*)$"),
-    "go": pattern_of(rb"(?m)^(?:FAIL|PASS|ok  \t.*|FAIL\t.*)$"),
-    "jest": pattern_of(rb"(?m)^(?:Ran all test suites.*|Time: +.*| +Duration .*)$"),
-    "playwright": pattern_of(rb"(?m)^  \d+ (?:passed|flaky|skipped|failed)\b.*$"),
-    "other": pattern_of(
-        rb"(?m)^(?:# |\xe2\x84\xb9 )duration_ms .*$|^  \d+ (?:passing|failing)\b.*$"
-    ),
+_LAST = {
+    "pytest": rb"=*(?: ?\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected"
+    rb"|warnings?),?| ?no tests ran)+ in [\d.]+s.*$",
+    "unittest": rb"(?:OK|FAILED)(?: \(.*\))?$",
+    "cargo": rb"(?:test result: .*|error: (?:test failed|\d+ target).*)$",
+    "go": rb"(?:FAIL|PASS|ok  \t.*|FAIL\t.*)$",
+    "jest": rb"(?:Ran all test suites.*|Time: +.*| +Duration .*)$",
+    "playwright": rb"  \d+ (?:passed|flaky|skipped|failed)\b.*$",
+    "other": rb"(?:# |\xe2\x84\xb9 )duration_ms .*$|  \d+ (?:passing|failing)\b.*$",
 }
+_ENDS = {name: pattern_of(rb"(?m)^(?:" + body + rb")") for name, body in _LAST.items()}
+LAST = b"|".join(_LAST.values())
+"""How the last line of any run looks, from its first byte on."""
 
 
 class Runs:
