@@ -247,3 +247,14 @@ def test_a_notable_commit_in_the_middle_has_a_gap_on_both_sides():
     assert told[at - 1] == f"... {above - 251} commits ..."
     assert told[at + 1] == "... 248 commits ..."
     assert " Step 1 of" in told[at + 2]
+
+
+@pytest.mark.parametrize("words", [["git", "log"], ["git", "log", "--oneline"]])
+def test_however_small_the_budget_the_newest_commit_is_told_first(words):
+    settings = Settings()
+    settings.success_bytes = 330
+    reduction = Reduction(select(words, RULES), settings)
+    reduction.feed(0, commits(words, 100))
+    told = reduction.finish(Status(0), Recovery("yr_" + "0" * 32)).stdout.decode().split("\n")
+    assert "Step 100 of" in told[1]
+    assert told[2].startswith(("... ", "abc", "[yarp: "))

@@ -277,9 +277,7 @@ class _Layout:
         self._recovery = recovery
         self._way = way
         self._order = sorted(range(len(pieces)), key=lambda i: pieces[i].worth)
-        self._sizes = [
-            len(piece.text) + (_MORE_BYTES if len(piece.holds) == 1 else 0) for piece in pieces
-        ]
+        self._sizes = [len(piece.text) for piece in pieces]
         # For each place in the order the least size from there on: below it nothing fits.
         least = max(self._sizes, default=0)
         self._least = [0] * len(pieces)
@@ -303,16 +301,23 @@ class _Layout:
         kept: dict[int, tuple[bytes, int]] = {}
         dropped: list[Piece] = []
         told: set[tuple[Series, int]] = set()
+        places: set[bytes | Series] = set()
         for at, index in enumerate(self._order):
             if room < _PIECE_ROOM and room <= self._least[at]:
                 dropped += [self._pieces[index] for index in self._order[at:]]
                 break
             piece = self._pieces[index]
             text, lines = piece.text, piece.lines
-            gap = 0
+            if not text and piece.holds:
+                continue
+            # Once for each place: how many are missing is said behind the last of its names.
+            place = _only(piece)
+            gap = 0 if place is None or place in places else _MORE_BYTES
+            if isinstance(place, Series) and gap:
+                gap += len(place.unit) + _MORE_BYTES
             if piece.nth is not None:
                 series, number = piece.nth
-                gap = _GAP_BYTES if number and (series, number - 1) not in told else 0
+                gap += _GAP_BYTES if number and (series, number - 1) not in told else 0
             if piece.worth >= _FILLER and kept and 2 * (room - len(text)) < budget:
                 dropped.append(piece)
                 continue
@@ -324,7 +329,9 @@ class _Layout:
                 text = shortened(text, room - 1 - gap)
                 lines = max(0, lines - (piece.text.count(b"\n") - text.count(b"\n") + 1))
             kept[index] = (text, lines)
-            room -= len(text) + 1 + gap + (_MORE_BYTES if len(piece.holds) == 1 else 0)
+            room -= len(text) + 1 + gap
+            if place is not None:
+                places.add(place)
             if piece.nth is not None:
                 told.add(piece.nth)
         self._say_more(kept)
@@ -347,17 +354,21 @@ class _Layout:
 
     def _say_more(self, kept: dict[int, tuple[bytes, int]]) -> None:
         """Where only a part of a place's names is shown, say so behind the last of them."""
-        missing: dict[bytes, int] = {}
+        missing: dict[bytes | Series, int] = {}
         for index, piece in enumerate(self._pieces):
             if piece.holds and index not in kept:
-                for place, count in piece.holds.items():
-                    missing[place] = missing.get(place, 0) + count
+                for held, count in piece.holds.items():
+                    missing[held] = missing.get(held, 0) + count
         for index in sorted(kept, reverse=True) if missing else ():
-            holds = self._pieces[index].holds
-            count = missing.pop(next(iter(holds)), 0) if len(holds) == 1 else 0
+            place = _only(self._pieces[index])
+            count = missing.pop(place, 0) if place is not None else 0
             if count:
                 text, lines = kept[index]
-                kept[index] = (text + b" (+%d more)" % count, lines)
+                if isinstance(place, Series):
+                    unit = place.unit + (b"" if count == 1 else b"s")
+                    kept[index] = (b"%b\n... and %d more %b" % (text, count, unit), lines)
+                else:
+                    kept[index] = (text + b" (+%d more)" % count, lines)
 
     def _say_gaps(self, kept: dict[int, tuple[bytes, int]]) -> None:
         """Before one of a series say how many are left out since the one above it."""
@@ -399,6 +410,12 @@ class _Layout:
             summary = b"".join(joined)
             way = self._way.command(self._recovery, streams, cut[0], terms, results, summary)
         return marker.omitted(amount, self._recovery, cut, way)
+
+
+def _only(piece: Piece) -> bytes | Series | None:
+    """The one place of which a piece tells names."""
+    places: list[bytes | Series] = list(piece.holds)
+    return places[0] if len(places) == 1 else None
 
 
 def clean(text: bytes) -> bytes:

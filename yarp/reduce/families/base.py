@@ -37,8 +37,9 @@ class Piece:
     piece's evidence in the source, the most general one first: a word shared by many pieces
     lets one search find them all. A kept sentence of ours (`lines` 0) with terms says that they
     find what it stands for. `holds` is how many names of which place it tells: where others of
-    the place are dropped, the engine says how many. `nth` is which one of a series it tells,
-    from 0: before it the engine says how many are left out.
+    the place are dropped, the engine says how many; of a series it says so in a line of its own.
+    A piece without text is never shown: what it holds is always left out. `nth` is which one of
+    a series it tells, from 0: before it the engine says how many are left out.
     """
 
     __slots__ = ("holds", "lines", "nth", "stream", "terms", "text", "worth")
@@ -56,7 +57,7 @@ class Piece:
         self.stream = stream
         self.lines = text.count(b"\n") + 1 if lines is None else lines
         self.terms = terms
-        self.holds: dict[bytes, int] = {}
+        self.holds: dict[bytes, int] | dict[Series, int] = {}
         self.nth: tuple[Series, int] | None = None
 
 

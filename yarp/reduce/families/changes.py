@@ -175,7 +175,7 @@ class Changes(Reader):
                 said += b"".join(signs[w] + n for n, w in parts if w in signs)
             last = at == len(self._commits) - 1
             term = (commit.head[0].partition(b" ")[2][:10].decode("utf-8", "replace"),)
-            worth = 2 if last or at < 10 else 3
+            worth = 1 if not at else 2 if last or at < 10 else 3
             out.append(Piece(b"%b (%b)" % (text, said), worth, 0, 1, term))
             out[-1].nth = series, self._count - 1 if last else at
             names = [
@@ -233,7 +233,7 @@ class Graph(Reader):
         series = Series(b"commit")
         for at, line in enumerate(self._kept):
             merge = b" Merge " in line
-            worth = 2 if at < 4 else 3 if merge else 4 if at < 12 else 5
+            worth = 1 if not at else 2 if at < 4 else 3 if merge else 4 if at < 12 else 5
             out.append(Piece(line.rstrip(), worth, terms=("Merge",) if merge else ()))
             out[-1].nth = series, at
         if self._count > len(self._kept):

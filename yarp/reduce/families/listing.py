@@ -10,9 +10,11 @@ from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Status
 from yarp.reduce.families.names import counted, extension, extensions, factor
 from yarp.reduce.families.patterns import pattern_of
+from yarp.reduce.families.traits import Traits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
 
 _KEPT_BYTES = 1 << 20
@@ -23,10 +25,10 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _ZEROS = pattern_of(rb"0+")
 _NUMBER = pattern_of(rb"\d+")
 _LONG = pattern_of(
-    rb"^(?:\s*\d+\s+){0,2}([-bcdlpsDC])[-rwxsStTlL]{9}[.+@]?\s+\d+\s+\S+\s+(?:\S+\s+)?"
-    rb"(\d[\d.,]*[KMGTPE]?|\d+,\s*\d+)\s+"
-    rb"(?:\d{4}-\d\d-\d\d(?:[ T][\d:.]+(?: [+-]\d{4})?)?|\S+\s+\d{1,2}\s+(?:\d\d:\d\d|\d{4})"
-    rb"|\d{1,2}\.?\s+\S+\s+(?:\d\d:\d\d|\d{4})|\d\S+\s+(?:\d\d:\d\d|\d{4})) (.+)$"
+    rb"^(?:\s*\d+\s+){0,2}(?P<mode>[-bcdlpsDC][-rwxsStTlL]{9})[.+@]?\s+\d+\s+"
+    rb"(?P<owner>\S+\s+(?:\S+\s+)?)(?P<size>\d[\d.,]*[KMGTPE]?|\d+,\s*\d+)\s+"
+    rb"(?P<time>\d{4}-\d\d-\d\d(?:[ T][\d:.]+(?: [+-]\d{4})?)?|\S+\s+\d{1,2}\s+(?:\d\d:\d\d|\d{4})"
+    rb"|\d{1,2}\.?\s+\S+\s+(?:\d\d:\d\d|\d{4})|\d\S+\s+(?:\d\d:\d\d|\d{4})) (?P<name>.+)$"
 )
 # Such a line is one of a long list, whatever its language writes for a date.
 _MODES = pattern_of(rb"^(?:\s*\d+\s+){0,2}[-bcdlpsDC](?:[-r][-w][-xsStTlL]){3}[.+@]?\s+\d+\s")
@@ -130,6 +132,7 @@ class _Names:
         self.directories: set[bytes] = set()
         self.sizes: list[tuple[int, bytes]] = []
         self.said: list[bytes] = []
+        self.traits = Traits()
         # Whether a line was met that is no name: then nothing can be counted.
         self.unread = False
         self.read(lines)
@@ -140,6 +143,18 @@ class _Names:
                 self.paths.append(line)
             else:
                 self.silent += 1
+
+    def entry(self, match: "re.Match[bytes]", directory: bytes = b"") -> bytes:
+        """The path of a line of a long list; what else it says is noted."""
+        mode, size, path = match["mode"], match["size"], match["name"]
+        target = b""
+        if mode.startswith(b"l"):
+            path, _, target = path.partition(b" -> ")
+        path = directory + path
+        if mode[:1] not in (b"d", b"l") and size.isdigit():
+            self.sizes.append((int(size), path))
+        self.traits.add(mode, match["owner"], match["time"], path, target)
+        return path
 
     def pieces(self) -> list[Piece]:
         paths = self.paths
@@ -162,6 +177,7 @@ class _Names:
             largest = sorted(self.sizes, reverse=True)[:5]
             top = b", ".join(b"%b %d" % (name, size) for size, name in largest)
             pieces.append(Piece(b"largest (bytes): " + top, 5, 0, 0))
+        pieces += self.traits.pieces()
         spread = _spread(places)
         if spread:
             pieces.append(Piece(b"by directory: " + spread, 2, 0, 0))
@@ -185,6 +201,9 @@ class _Names:
                 piece = Piece(line.text, worth, 0, line.count)
                 piece.holds = line.holds
                 pieces.append(piece)
+        if pieces and pieces[-1].worth == 5 and pieces[-1].holds:
+            # The last name says that the list was seen to its end.
+            pieces[-1].worth = 4
         return pieces
 
     def _header(self, leaves: list[bytes], places: int) -> bytes:
@@ -212,12 +231,7 @@ class _Paths(_Names):
         for line in lines:
             match = _LONG.match(line)
             self.unread = self.unread or (not match and _MODES.match(line) is not None)
-            path = match[3] if match else line
-            if match and match[1] == b"l":
-                path = path.partition(b" -> ")[0]
-            self.paths.append(path)
-            if match and match[1] != b"d" and match[2].isdigit():
-                self.sizes.append((int(match[2]), path))
+            self.paths.append(self.entry(match) if match else line)
 
 
 class _Ls(_Names):
@@ -248,16 +262,12 @@ class _Ls(_Names):
     def _entry(self, directory: bytes, line: bytes) -> None:
         match = _LONG.match(line)
         self.unread = self.unread or (not match and _MODES.match(line) is not None)
-        name = match[3] if match else line
-        if match and match[1] == b"l":
-            name = name.partition(b" -> ")[0]
+        name = match["name"] if match else line
         if name in (b".", b".."):
             return
-        path = directory + name
-        if match and match[1] == b"d":
+        path = self.entry(match, directory) if match else directory + name
+        if match and match["mode"].startswith(b"d"):
             path += b"" if self.directories else b"/"
-        elif match and match[2].isdigit():
-            self.sizes.append((int(match[2]), path))
         self.paths.append(path)
 
 
@@ -370,12 +380,14 @@ def _spread(places: Counter[bytes]) -> bytes:
     # Directories that differ only in a number are one kind.
     kinds: Counter[bytes] = Counter()
     members: Counter[bytes] = Counter()
+    names: dict[bytes, bytes] = {}
     for name, count in counts.items():
         kind = _NUMBER.sub(b"#", name)
         kinds[kind] += count
         members[kind] += 1
+        names[kind] = name
     named = {
-        (kind + b" (%d directories)" % members[kind] if members[kind] > 1 else kind): count
+        kind + b" (%d directories)" % members[kind] if members[kind] > 1 else names[kind]: count
         for kind, count in kinds.items()
     }
     return counted(named, _SPREAD) if len(named) > 1 else b""
@@ -383,7 +395,7 @@ def _spread(places: Counter[bytes]) -> bytes:
 
 def _long_name(line: bytes) -> bytes:
     match = _LONG.match(line)
-    return match[3] if match else line
+    return match["name"] if match else line
 
 
 def _branch_name(line: bytes) -> bytes:

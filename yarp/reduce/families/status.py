@@ -458,7 +458,7 @@ class _GitLog(Reader):
         pieces = [Piece(header, 0, 0, 0)]
         series = Series(b"commit")
         for at, (text, lines) in enumerate(self._commits):
-            worth = 3 if _NOTABLE.search(text) else 4 if at < 10 else 5
+            worth = 1 if not at else 3 if _NOTABLE.search(text) else 4 if at < 10 else 5
             pieces.append(Piece(text, worth, 0, lines))
             pieces[-1].nth = series, at
         if self._count > len(self._commits) and self._last is not None:
