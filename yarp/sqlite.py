@@ -77,6 +77,8 @@ PERM, NOMEM, AUTH, PROTOCOL = 3, 7, 23, 15
 
 # A writer that leaves by os._exit never checkpoints at close; a short WAL keeps every open fast.
 WAL_PAGES = 256
+# What a message about a damaged file ends in, unless verify itself found it.
+LOOK_CLOSER = "; run: yarp archive verify"
 _PAGE_BYTES = 4096
 # Of a new archive: twice SQLite's default, with which a large stream costs a fifth less to store.
 PAGE_BYTES = 8192
@@ -130,7 +132,7 @@ def classify(error: Exception, path: str) -> YarpError:
     # In a damaged file SQLite may quote anything.
     words = "".join(letter if letter.isprintable() else " " for letter in str(error))
     if isinstance(error, UnicodeDecodeError):  # its message quotes the database
-        return ArchiveCorrupt(f"{path}: SQLite finds it damaged; run: yarp archive verify")
+        return ArchiveCorrupt(f"{path}: SQLite finds it damaged{LOOK_CLOSER}")
     if found == FULL:
         return StorageError(f"{path}: no space left on its disk; free some and try again")
     if found == TOOBIG or (found == 0 and "too big" in str(error)):
@@ -153,9 +155,7 @@ def classify(error: Exception, path: str) -> YarpError:
             f"{path}: is no SQLite database; move it away or set archive.path"
         )
     if found == CORRUPT:
-        return ArchiveCorrupt(
-            f"{path}: SQLite finds it damaged ({words}); run: yarp archive verify"
-        )
+        return ArchiveCorrupt(f"{path}: SQLite finds it damaged ({words}){LOOK_CLOSER}")
     if found == CONSTRAINT:
         return DataError(f"{path}: refused by a constraint ({words})")
     if found in (IOERR, NOMEM):

@@ -1,6 +1,7 @@
 """The database as seed 000 writes it: tables, checks, indexes and settings."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -183,3 +184,11 @@ def test_eight_processes_may_open_a_new_archive_at_once(path):
         "SELECT count(*) FROM sqlite_master WHERE type = 'table'"
     ).fetchone() == (4,)
     connection.close()
+
+
+def test_the_statement_of_the_reference_lists_the_newest_calls(store):
+    root = os.path.join(os.path.dirname(__file__), "..", "..")
+    with open(os.path.join(root, "docs", "reference", "archive.md"), encoding="utf-8") as file:
+        (statement,) = re.findall(r"```sql\n--[^\n]*\n(.*?)```", file.read(), re.DOTALL)
+    reference = store.call("one")
+    assert store.sql(statement) == [(reference, "acme", "sh", "1970-01-01 00:00:01", "finished")]

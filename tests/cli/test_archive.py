@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import sqlite3
 import subprocess
 import sys
 
@@ -55,8 +56,6 @@ def yarp(tmp_path, monkeypatch, capsys):
 
 
 def damage(yarp):
-    import sqlite3
-
     connection = sqlite3.connect(yarp.path)
     connection.execute("UPDATE payloads SET body = zeroblob(length(body))")
     connection.commit()
@@ -121,6 +120,16 @@ def test_without_an_archive_reading_commands_end_with_74_and_make_none(yarp, com
     assert not os.path.exists(yarp.path)
 
 
+def test_verify_of_a_damaged_file_says_what_to_do_and_not_to_verify(yarp):
+    for number in range(9):
+        yarp.call(f"c{number}", out=os.urandom(3000))
+    os.truncate(yarp.path, 30_000)
+    status, _, err = yarp("verify")
+    assert status == 65
+    assert "yarp: what is damaged stays so: move the file away with its -wal and -shm" in err
+    assert "run: yarp archive verify" not in err
+
+
 def test_open_modes_are_named_and_not_repaired(yarp):
     yarp.call("one")
     os.chmod(yarp.path, 0o644)
@@ -155,7 +164,29 @@ def test_a_bound_that_cannot_be_met_is_said(yarp):
     yarp.call("one", finished_at_ms=None)
     status, out, err = yarp("prune", "--max-bytes", "10")
     assert (status, out.splitlines()[0]) == (0, "pruned_calls: 0")
-    assert "still larger" in err
+    assert err.endswith(
+        "still larger than that: what is left are incomplete calls, which are never deleted\n"
+    )
+
+
+def test_a_bound_below_an_empty_archive_is_said_to_be_so(yarp):
+    yarp.call("one")
+    status, out, err = yarp("prune", "--max-bytes", "10")
+    assert (status, out.splitlines()[0]) == (0, "pruned_calls: 1")
+    assert err.endswith("still larger than that: it is empty, and an empty one has this size\n")
+
+
+def test_a_bound_that_a_reader_keeps_out_of_reach_is_said_to_be_so(yarp):
+    for number in range(9):
+        yarp.call(f"c{number}", out=os.urandom(9000))
+    connection = sqlite3.connect(yarp.path, isolation_level=None)
+    connection.execute("BEGIN")
+    connection.execute("SELECT count(*) FROM payloads").fetchone()
+    yarp.call("younger", finished_at_ms=10**13)
+    size = os.path.getsize(yarp.path)
+    _, _, err = yarp("prune", "--max-bytes", str(size - 40_000))
+    connection.close()
+    assert err.endswith("another process reads it now; run this again when that has ended\n")
 
 
 @pytest.mark.parametrize(

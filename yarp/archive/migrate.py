@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 
 from yarp import sqlite
-from yarp.archive.shape import require_version
+from yarp.archive.shape import require_made
 from yarp.errors import ArchiveCorrupt, ArchiveVersionUnsupported
 
 TYPE_CHECKING = False
@@ -48,11 +48,11 @@ _COPY = (
 def needs_migration(connection: Connection) -> bool:
     """Whether the archive has the old shape of version 1.
 
-    Raises ArchiveVersionUnsupported for another version or a database that is no archive,
-    and ArchiveCorrupt for one that holds only a part of the new shape.
+    Raises ArchiveUnavailable for an empty file, ArchiveVersionUnsupported for another version
+    or a database that is no archive, and ArchiveCorrupt for one that holds only a part of the
+    new shape.
     """
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    require_version(version, _file_of(connection))
+    require_made(connection, _file_of(connection))
     calls = _columns(connection, "tool_calls")
     snapshots = _columns(connection, "snapshots")
     if "source_call_id" not in calls or "payload_sha256" not in snapshots:

@@ -9,7 +9,7 @@ import os
 
 from yarp import canonical, sqlite
 from yarp import payload as payloads
-from yarp.archive.shape import has_present_shape, require_version
+from yarp.archive.shape import has_present_shape, require_made
 from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, ReferenceUnknown
 from yarp.paths import require_private
 
@@ -306,7 +306,7 @@ class Reader:
 
 
 def _require_readable(connection: sqlite.Connection, path: str) -> None:
-    require_version(connection.execute("PRAGMA user_version").fetchone()[0], path)
+    require_made(connection, path)
     if not has_present_shape(connection, path):
         raise ArchiveUnavailable(
             f"{path}: is of an older shape; any writing command migrates it, "

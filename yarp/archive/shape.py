@@ -59,6 +59,18 @@ class Shape:
         connection.execute("COMMIT")
 
 
+def require_made(connection: sqlite.Connection, path: str) -> None:
+    """Raise unless an archive was made at `path`, of a version that this YARP reads.
+
+    An empty file is what a writer begins with; it holds no archive yet (ArchiveUnavailable), and
+    the next writer makes one in it. Anything else is as `require_version` says.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0 and not _has_tables(connection):
+        raise ArchiveUnavailable(f"{path}: there is no archive yet; nothing was captured")
+    require_version(version, path)
+
+
 def require_version(version: int, path: str) -> None:
     """Raise ArchiveVersionUnsupported unless this YARP reads archives of `version`."""
     if version > SCHEMA_VERSION:
@@ -101,8 +113,12 @@ def _foreign(path: str) -> ArchiveVersionUnsupported:
 
 
 def _require_empty(connection: sqlite.Connection, path: str) -> None:
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if _has_tables(connection):
         raise _foreign(path)
+
+
+def _has_tables(connection: sqlite.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 
 
 def create(connection: sqlite.Connection, path: str) -> None:

@@ -34,8 +34,15 @@ def file_bytes(path: str) -> int:
 
 
 def require_archive(path: str) -> None:
-    """Raise ArchiveUnavailable when there is no archive: maintaining one never makes one."""
-    if not os.path.lexists(path):
+    """Raise ArchiveUnavailable when there is no archive: maintaining one never makes one.
+
+    An empty file is none.
+    """
+    try:
+        there = os.lstat(path).st_size > 0
+    except FileNotFoundError:
+        there = False
+    if not there:
         raise ArchiveUnavailable(f"{path}: there is no archive yet")
 
 

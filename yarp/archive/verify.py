@@ -18,7 +18,7 @@ import attrs
 
 from yarp import payload, sqlite
 from yarp.archive import migrate
-from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, DataError, StorageError
+from yarp.errors import ArchiveCorrupt, ArchiveUnavailable, DataError, StorageError, YarpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,11 +127,12 @@ class Report:
     """What `verify` found.
 
     `problems` are sentences of one line; `incomplete_calls` is None when the archive is too
-    damaged or too foreign to count them.
+    damaged or too foreign to count them. `damaged`: SQLite itself finds the file damaged.
     """
 
     problems: tuple[str, ...]
     incomplete_calls: int | None
+    damaged: bool = False
 
 
 def verify(path: str, progress: Callable[[int, int], None] | None = None) -> Report:
@@ -144,7 +145,7 @@ def verify(path: str, progress: Callable[[int, int], None] | None = None) -> Rep
     try:
         connection = sqlite.connect(path, readonly=True)
     except DataError as error:
-        return Report((*problems, _one_line(str(error))), None)
+        return Report((*problems, _problem(error)), None, isinstance(error, ArchiveCorrupt))
     checks = _Checks(connection, path, problems)
     try:
         return checks.run(progress)
@@ -157,6 +158,7 @@ class _Checks:
         self._connection = connection
         self._path = path
         self._problems = problems
+        self._damaged = False
 
     def run(self, progress: Callable[[int, int], None] | None) -> Report:
         incomplete: int | None = None
@@ -176,20 +178,21 @@ class _Checks:
             incomplete = self._guard(
                 lambda: self._one("SELECT count(*) FROM tool_calls WHERE status = 'started'")
             )
-        return Report(tuple(self._problems), incomplete)
+        return Report(tuple(self._problems), incomplete, self._damaged)
 
     def _guard(self, check: Callable[[], _Found]) -> _Found | None:
         """Run one check; a database too damaged for it is a problem, and the next one runs."""
         try:
             return check()
         except DataError as error:
-            self._report(str(error))
+            self._report(_problem(error))
         except sqlite.Error as error:
             classified = sqlite.classify(error, self._path)
             # Code 1: a table or column is not there. Others than damage are no finding.
             if isinstance(classified, StorageError) and sqlite.code(error) not in (0, sqlite.ERROR):
                 raise classified from error
-            self._report(str(classified))
+            self._damaged = self._damaged or isinstance(classified, ArchiveCorrupt)
+            self._report(_problem(classified))
         return None
 
     def _report(self, problem: str) -> None:
@@ -205,6 +208,8 @@ class _Checks:
         for (text,) in self._connection.execute(f"PRAGMA integrity_check({SHOWN_PROBLEMS})"):
             for line in text.splitlines():
                 if line != "ok" and not line.startswith("***"):
+                    # A value that a constraint forbids leaves the file itself sound.
+                    self._damaged = self._damaged or "constraint" not in line
                     self._report(f"SQLite integrity: {line}")
         broken = Counter(
             (row[0], row[2]) for row in self._connection.execute("PRAGMA foreign_key_check")
@@ -339,6 +344,11 @@ def _modes(path: str) -> list[str]:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _problem(error: YarpError) -> str:
+    """An error as a problem that verify found, so without the advice to run it."""
+    return _one_line(str(error).removesuffix(sqlite.LOOK_CLOSER))
 
 
 def _one_line(text: str) -> str:

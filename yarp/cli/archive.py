@@ -88,6 +88,11 @@ def verify_command(as_json: bool) -> None:
             click.echo(f"incomplete_calls: {report.incomplete_calls}")
         for problem in report.problems:
             click.echo(f"yarp: archive verification failed: {problem}", err=True)
+        if report.damaged:
+            _note(
+                "what is damaged stays so: move the file away with its -wal and -shm, and the next "
+                "call makes a new archive; sqlite3 OLD .recover gets back what can be read"
+            )
         count = len(report.problems)
         click.echo(f"archive: {count} problem{'s'[: count != 1]}" if count else "archive: ok")
     if report.problems:
@@ -141,10 +146,18 @@ def prune_command(before: str | None, max_bytes: int | None, dry_run: bool, as_j
         if pruned.rebuilt:
             _note("this file cannot shrink yet; prune would write it anew once")
     elif max_bytes is not None and os.stat(path).st_size > max_bytes:
-        _note(
-            "the archive is still larger than that: what is left are incomplete calls, "
-            "or another process reads the archive now"
-        )
+        _note(f"the archive is still larger than that: {_why_so_large(path)}")
+
+
+def _why_so_large(path: str) -> str:
+    from yarp.archive.stats import stats
+
+    left = stats(path)
+    if not left.calls:
+        return "it is empty, and an empty one has this size"
+    if left.calls == left.incomplete_calls:
+        return "what is left are incomplete calls, which are never deleted"
+    return "another process reads it now; run this again when that has ended"
 
 
 @command.command("redact")

@@ -71,7 +71,8 @@ def command(by: str, since: str | None, as_json: bool) -> None:
         rows.append(_row("total", report.total))
         click.echo(text.table(header, rows))
     if report.damaged:
-        text.report([f"{report.damaged} calls hold damaged payloads; run: yarp archive verify"])
+        calls = "1 call holds" if report.damaged == 1 else f"{report.damaged} calls hold"
+        text.report([f"{calls} damaged payloads; run: yarp archive verify"])
 
 
 def _values(group: Usage) -> dict[str, object]:
