@@ -27,13 +27,14 @@ _BEGINS = (
 # The last lines of a run, by runner; what no parser of its own reads is "other".
 _LAST = {
     "pytest": rb"=*(?: ?\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected"
-    rb"|warnings?),?| ?no tests ran)+ in [\d.]+s.*$",
+    rb"|warnings?),?| ?no tests ran)+ in [\d.]+s.*$|!+ .* !+$",
     "unittest": rb"(?:OK|FAILED)(?: \(.*\))?$",
     "cargo": rb"(?:test result: .*|error: (?:test failed|\d+ target).*)$",
     "go": rb"(?:FAIL|PASS|ok  \t.*|FAIL\t.*)$",
     "jest": rb"(?:Ran all test suites.*|Time: +.*| +Duration .*)$",
     "playwright": rb"  \d+ (?:passed|flaky|skipped|failed)\b.*$",
-    "other": rb"(?:# |\xe2\x84\xb9 )duration_ms .*$|  \d+ (?:passing|failing)\b.*$",
+    "other": rb"(?:# |\xe2\x84\xb9 )duration_ms .*$|  \d+ (?:passing|failing)\b.*$"
+    rb"|BUILD (?:FAILED|SUCCESSFUL) in .*|Total Test time .*|Errors while running CTest",
 }
 _ENDS = {name: pattern_of(rb"(?m)^(?:" + body + rb")") for name, body in _LAST.items()}
 LAST = b"|".join(_LAST.values())

@@ -50,8 +50,11 @@ SIGNS = (
     ("playwright", b" tests using "),
     ("playwright", b"\nRunning 1 test using "),
 )
-# What runners print that have no parser of their own: mocha, node's own, TAP.
-PLAIN_SIGNS = (b" passing (", b"\n# tests ", b"\n\xe2\x84\xb9 tests ", b"\nTAP version 1")
+# What runners print that have no parser of their own: mocha, node's own, TAP, gradle, ctest.
+PLAIN_SIGNS = (
+    b" passing (", b"\n# tests ", b"\n\xe2\x84\xb9 tests ", b"\nTAP version 1",
+    b" tests completed, ", b"\nTest project ",
+)  # fmt: skip
 _SAMPLE_BYTES = 512 * 1024
 
 
