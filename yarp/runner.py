@@ -38,6 +38,10 @@ _IO_ERROR = 74
 _LARGE_BYTES = 4 << 20
 # What is shown live is copied for the case that we are killed, up to here.
 _COPY_BYTES = 64 << 20
+# What questions end in, and how long a line that ends in something else may be unfinished.
+_ASKING = (b":", b"?", b">", b"]", b")")
+_LONG_PAUSE_MS = 5000
+_END_BYTES = 16
 _LEFT_BEHIND = (
     "the command ended and left a process behind that holds its output; that process goes on, "
     "and what it prints from now on is neither shown nor kept"
@@ -221,7 +225,7 @@ class _Run:
             self._stop_keeping(error)
         if self._hold is None:
             return self._outlet.show(stream, chunk)
-        self._ends[stream] = chunk[-1:]
+        self._ends[stream] = chunk[-_END_BYTES:]
         if self._reduction is not None:
             try:
                 self._reduction.feed(stream, chunk)
@@ -232,20 +236,22 @@ class _Run:
                 self._reduction = None
         return True
 
-    def _show_question(self) -> None:
+    def _show_question(self, paused_ms: float) -> None:
         """Go live when the command may be asking: it waits in the middle of a line.
 
-        It reads the terminal, and whoever types there must see what it wants to know.
+        It reads the terminal, and whoever types there must see what it wants to know. A full
+        buffer ends in the middle of a line too; so what looks like no question has more time.
         """
-        if any(end != b"\n" and os.isatty(n + 1) for n, end in enumerate(self._ends)):
-            self._reduction = None
-            self._go_live()
+        for stream, end in enumerate(self._ends):
+            asks = end.rstrip(b" ")[-1:] in _ASKING or paused_ms >= _LONG_PAUSE_MS
+            if asks and end[-1:] != b"\n" and self._hold is not None and os.isatty(stream + 1):
+                self._reduction = None
+                self._go_live()
 
     def _go_live(self) -> None:
         """Show what was held, and the rest as it comes; what is held serves on as the copy."""
-        if self._hold is not None:
-            self._copy = self._hold
-            self._show_held(close=False)
+        self._copy = self._hold
+        self._show_held(close=False)
 
     def _write(self, stream: int, chunk: bytes) -> None:
         if self._behind is not None:

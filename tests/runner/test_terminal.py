@@ -123,6 +123,26 @@ def test_a_question_that_goes_to_a_file_shows_nothing_and_is_shortened(yarp, tmp
     assert b"omitted" in (tmp_path / "out").read_bytes()
 
 
+@pytest.mark.slow
+def test_what_looks_like_no_question_is_shown_when_it_waits_long(yarp):
+    yarp.script("ls", ASKS.replace("Enter a value: ", "Press any key to go on . . .") % 1)
+    terminal = Terminal(yarp.command("--", "ls"), yarp.env)
+    terminal.expect(b"to go on . . .")
+    terminal.type(b"x\n")
+    assert terminal.end() == 0
+    assert b"omitted" not in terminal.seen
+
+
+def test_a_line_that_comes_in_pieces_is_no_question(yarp):
+    piecemeal = (
+        "i=0; while [ $i -lt 900 ]; do echo file $((i+=1)); done; printf ...; sleep 1.7; echo ."
+    )
+    yarp.script("ls", f"#!/bin/sh\n{piecemeal}\n")
+    terminal = Terminal(yarp.command("--", "ls"), yarp.env)
+    assert terminal.end() == 0
+    assert b"omitted" in terminal.seen
+
+
 def test_a_pause_between_lines_is_no_question(yarp):
     yarp.script(
         "ls", "#!/bin/sh\ni=0\nwhile [ $i -lt 900 ]; do echo file $((i+=1)); done; sleep 1.7"

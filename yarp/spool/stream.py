@@ -35,7 +35,7 @@ _LARGE_PIPE_BYTES = 1 << 20  # what it gives to everybody who asks
 _F_SETPIPE_SZ = 1031
 _POLL_CHILD_MS = 20
 _GUARD_AFTER_MS = 300
-_PAUSE_MS = 1000
+_PAUSE_MS = 900
 _STANDARD = (0, 1, 2)
 _ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT)
 _FORWARDED = (*_ENDING, _signal.SIGUSR1, _signal.SIGUSR2)
@@ -83,8 +83,8 @@ class Child:
 
     `share`, where the caller sets it, is asked once the child has lasted: for the spool that
     takes every chunk of `read`, and the program that keeps it should this process be killed.
-    `on_pause`, where it is set, is called while the child lives and has printed nothing for a
-    second.
+    `on_pause(ms)`, where it is set, is called again and again while the child lives and has
+    printed nothing for so long, about a second at least.
     """
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Child:
         self._guarded = self._shared and not piped
         self._spool: Hold | None = None
         self.share: Callable[[], tuple[Hold, Sequence[str]] | None] | None = None
-        self.on_pause: Callable[[], object] | None = None
+        self.on_pause: Callable[[float], object] | None = None
         self._reaped = False
         self.signal: int | None = None
         self._lock = _thread.allocate_lock()
@@ -187,7 +187,7 @@ class Child:
                     if ready:
                         heard = now
                     elif (now - heard) * 1000 >= _PAUSE_MS:
-                        self.on_pause()
+                        self.on_pause((now - heard) * 1000)
             for descriptor, _ in ready:
                 if descriptor == watch:
                     poll.unregister(watch)
