@@ -206,6 +206,7 @@ def test_what_goes_wrong_with_a_shorter_text_costs_no_call(acme, plugin_site, mo
     assert call["snapshots"]["result/before"] == call["snapshots"]["result/after"]
 
 
+@pytest.mark.slow
 def test_slow_plugins_hear_of_the_end_after_the_host_has_its_answer(
     acme, shared, monkeypatch, tmp_path
 ):
