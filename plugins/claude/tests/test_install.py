@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
+import yarp_claude
 from yarp.plugin import YarpError
 from yarp_claude.install import health, install, probe, uninstall
 
+PLUGIN = Path(yarp_claude.__file__).parent / "plugin"
 EVENTS = ["SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch"]
 FOREIGN = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "mine"}]}]}}  # fmt: skip
 
@@ -29,6 +32,14 @@ def commands(path):
         event: [hook["command"] for group in groups for hook in group["hooks"]]
         for event, groups in hooks(path).items()
     }
+
+
+def test_the_plugin_folder_has_the_same_hooks(settings):
+    install("user", False, None)
+    shipped = json.loads((PLUGIN / "hooks" / "hooks.json").read_text())["hooks"]
+    program = commands(settings)["SessionStart"][0].removesuffix(" hook claude")
+    assert json.loads(json.dumps(hooks(settings)).replace(program, "yarp")) == shipped
+    assert json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())["name"] == "yarp"
 
 
 def test_every_event_gets_its_hook_and_the_one_before_a_call_says_so(settings):

@@ -432,6 +432,18 @@ def test_both_scopes_capture_once(place):
     place.yarp("archive", "verify")
 
 
+def test_the_plugin_folder_captures_without_any_settings(place):
+    place.yarp("uninstall", "claude")
+    binaries = Path(sys.executable).parent
+    place.environment["PATH"] = f"{binaries}:{place.environment['PATH']}"
+    folder = HERE.parents[1] / "yarp_claude" / "plugin"
+    turns = [[WARM], [("Bash", {"command": SUITE})]]
+    model = place.run({"FOLDER": turns}, "FOLDER please", BYPASS, "--plugin-dir", str(folder))
+    call = place.calls()["call_FOLDER_1_0"]
+    assert set(call["snapshots"]) == INPUTS | RESULTS | STREAMS
+    assert call["archive_ref"] in model.results()["call_FOLDER_1_0"]
+
+
 def test_a_command_that_goes_on_in_the_background_is_kept(place):
     (place.project / "test_slow.py").write_text(f"{TESTS}\nimport time; time.sleep(3)\n")
     turns = [
