@@ -3,9 +3,15 @@ import subprocess
 
 import pytest
 
+from yarp.reduce.engine import Reduction
 from yarp.reduce.families.base import Status
 from yarp.reduce.families.diff import Family
+from yarp.reduce.marker import Recovery
+from yarp.reduce.rules.load import builtin_pack, compile_rules
+from yarp.reduce.rules.match import select
+from yarp.settings import Settings
 
+RULES = compile_rules([builtin_pack()])
 RECORDINGS = os.path.join(os.path.dirname(__file__), "recordings", "diff")
 
 
@@ -140,3 +146,54 @@ def test_a_submodule_is_told():
 def test_what_is_no_diff_is_left_as_it_is():
     assert summarise(b"fatal: not a git repository\n" * 90) is None
     assert summarise(b"") is None
+
+
+def changed(path, lines=1, *, new=False):
+    state = b"new file mode 100644\nindex 0..2\n--- /dev/null\n" if new else b"index 1..2 100644\n"
+    old = b"" if new else b"--- a/%b\n" % path
+    hunk = b"@@ -0,0 +1,%d @@\n" % lines if new else b"@@ -1,%d +1,%d @@\n" % (lines, lines)
+    body = b"".join((b"" if new else b"-old %d\n" % n) + b"+new %d\n" % n for n in range(lines))
+    return (
+        b"diff --git a/%b b/%b\n" % (path, path) + state + old + b"+++ b/%b\n" % path + hunk + body
+    )
+
+
+def shown(command, stdout):
+    reduction = Reduction(select(command.split(), RULES), Settings())
+    reduction.feed(0, stdout)
+    summary = reduction.finish(Status(0), Recovery("yr_" + "0" * 32))
+    assert summary.changed
+    return summary.stdout.decode().split("\n")
+
+
+@pytest.mark.parametrize("count", [1400, 12_000])
+def test_of_many_files_what_changed_is_named_before_what_is_new_and_the_others_are_counted(count):
+    new = [changed(b"tests/cases/c%d/stdout" % n, 40, new=True) for n in range(count)]
+    old = [changed(b"yarp/m%d.py" % n) for n in range(12)]
+    lines = shown("git diff HEAD~20", b"".join(new[:700] + old + new[700:]))
+    assert lines[0] == f"+{40 * count + 12} -12 in {count + 12} files"
+    if count == 1400:
+        assert lines[1] == "by directory: tests/ 1400 (+56000 -0), yarp/ 12 (+12 -12)"
+    else:
+        assert lines[1] == "by directory: tests/ 12000, yarp/ 12"
+    assert {f"yarp/m{n}.py +1 -1" for n in range(12)} <= set(lines)
+    named = sum(" +" in line for line in lines[2:])
+    assert f"... and {count + 12 - named} more files" in lines
+
+
+def test_directories_are_those_below_what_all_files_share():
+    files = [
+        changed(b"yarp/%b/m%d.py" % (b"reduce" if n % 3 else b"archive", n)) for n in range(300)
+    ]
+    lines = shown("git diff", b"".join(files))
+    assert lines[1] == "by directory: yarp/reduce/ 200 (+200 -200), yarp/archive/ 100 (+100 -100)"
+    alone = shown("git diff", b"".join(changed(b"m%d.py" % n) for n in range(300)))
+    assert not any(line.startswith("by directory") for line in alone)
+
+
+def test_a_history_counts_a_file_once_however_often_it_changed():
+    commit = b"commit %040x\nAuthor: A <a@b>\nDate:   Mon Nov 2 10:00:00 2026 +0000\n\n    Step\n\n"
+    one = b"".join(commit % n + changed(b"a.py", 20) for n in range(5))
+    assert shown("git log -p", one)[0] == "+100 -100 in 1 file, 5 commits"
+    two = one + b"".join(commit % n + changed(b"b.py") for n in range(9, 12))
+    assert shown("git log -p", two)[0] == "+103 -103 in 2 files, 8 commits"

@@ -6,6 +6,8 @@ exists nowhere is never shown. Lock files and generated files are told by their 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from yarp.reduce.blocks import RETURN
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece, Series
@@ -13,12 +15,14 @@ from yarp.reduce.families.lines import Windows
 from yarp.reduce.families.patch import (
     File,
     Hunk,
+    came_or_went,
     head_of,
     is_generated,
     named,
     shown,
     signal,
     spare,
+    spread,
     title_of,
 )
 
@@ -28,10 +32,10 @@ if TYPE_CHECKING:
 
     from yarp.reduce.families.base import Status
 
-FILES_KEPT = 2_048
 HUNKS_KEPT = 512
 # So many hunks and files are looked at one by one; beyond them changes are only counted.
 EVENTS_TAKEN = 20_000
+FILES_KEPT = EVENTS_TAKEN
 HELD_BYTES = 1 << 20
 HUNK_BYTES = 8 * 1024
 NOTES_KEPT = 40
@@ -70,6 +74,8 @@ class Family(base.Family):
         self.git = False
         self.counting = False
         self.held = b""
+        # Files by their first directory, beyond what is looked at one by one.
+        self.uncounted: Counter[bytes] = Counter()
 
     def feed(self, stream: int, block: bytes) -> None:
         """Take whole lines of one stream."""
@@ -161,6 +167,7 @@ class Family(base.Family):
         self.added += added
         self.removed += removed
         self.files += body.count(b"\ndiff --git ")
+        self.uncounted.update(re.findall(_DIRECTORY, body))
         self.commits += len(re.findall(rb"\ncommit [0-9a-f]{7}", body))
 
     def _begin(self, data: bytes, start: int) -> None:
@@ -270,14 +277,24 @@ class Family(base.Family):
         files = b"%d file%s" % (self.files, b"" if self.files == 1 else b"s")
         total = b"+%d -%d in %s" % (self.added, self.removed, files)
         if self.commits > 1:
-            total += b", %d commits" % self.commits
+            total = b"+%d -%d in %s, %d commits" % (
+                self.added,
+                self.removed,
+                self._changed(),
+                self.commits,
+            )
         pieces = [Piece(line, 0 if at < 3 else 5, 1) for at, line in enumerate(self.errors)]
         pieces += [Piece(line, 0, 1 if self.errors else 0) for line in self.closing]
         pieces.append(Piece(total, 0, lines=0))
         heads = [head_of(part) if isinstance(part, File) else part for part in self.parts]
         left = budget_bytes - len(total) - sum(len(head) + 1 for head in heads)
+        many = left < 0 and self.commits < 2
+        known = sum(isinstance(part, File) for part in self.parts) + self.uncounted.total()
+        if many and known == self.files and (places := spread(self.parts, self.uncounted)):
+            pieces.append(Piece(b"by directory: " + places, 0, lines=0))
         chosen = self._chosen(left)
         ranks = _ranks(self.parts)
+        unnamed = Series(b"file")
         commits, number = Series(b"commit"), 0
         for at, (part, head) in enumerate(zip(self.parts, heads, strict=True)):
             if not isinstance(part, File):
@@ -296,13 +313,26 @@ class Family(base.Family):
                     terms=("diff --git", term),
                 )
             )
+            if many:
+                pieces[-1].holds = {unnamed: 1}
             for hunk in part.hunks:
                 size = chosen.get(id(hunk))
                 if size:
                     pieces.append(shown(hunk, size, term))
                 elif spare(hunk) and len(pieces) < HUNKS_KEPT:
                     pieces.append(shown(hunk, hunk.size, term, worth=9))
+        if many and self.files > (named := sum(isinstance(part, File) for part in self.parts)):
+            pieces.append(Piece(b"", 9, lines=0))
+            pieces[-1].holds = {unnamed: self.files - named}
         return pieces
+
+    def _changed(self) -> bytes:
+        """How many files a history changed: a file counts once, if all of them are known."""
+        files = [part for part in self.parts if isinstance(part, File)]
+        if len(files) < self.files:
+            return b"%d changes of files" % self.files
+        count = len({title_of(file) for file in files})
+        return b"%d file%s" % (count, b"" if count == 1 else b"s")
 
     def _chosen(self, left: int) -> dict[int, int]:
         """Hunks to show and how many bytes of each: the largest that fit whole, else a part."""
@@ -330,6 +360,7 @@ _EVENTS = (
 )
 
 
+_DIRECTORY = rb'\ndiff --git "?a/([^/\n ]*/|)'
 # A file's header up to its two names; no line of a hunk begins like one of these.
 _HEADERS = rb"\ndiff --git [^\n]*\n(?:[a-z][^\n]*\n){0,8}--- [^\n]*\n\+\+\+ "
 
@@ -340,9 +371,13 @@ def _end(data: bytes, start: int) -> int:
 
 
 def _ranks(parts: list[File | bytes]) -> list[int]:
-    """Each part's place by changed lines, the largest 0."""
-    changes = [part.added + part.removed if isinstance(part, File) else 0 for part in parts]
+    """Each part's place: what changed before what came or went, the most changed lines first."""
+    order = {
+        at: (came_or_went(part), -part.added - part.removed)
+        for at, part in enumerate(parts)
+        if isinstance(part, File)
+    }
     ranks = [0] * len(parts)
-    for rank, at in enumerate(sorted(range(len(parts)), key=lambda at: -changes[at])):
+    for rank, at in enumerate(sorted(order, key=lambda at: order[at])):
         ranks[at] = rank
     return ranks

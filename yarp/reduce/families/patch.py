@@ -5,6 +5,10 @@ from __future__ import annotations
 from yarp.reduce.blocks import RETURN
 from yarp.reduce.families.base import Piece
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections import Counter
+
 _LOCKS = frozenset(
     (
         b"package-lock.json", b"npm-shrinkwrap.json", b"yarn.lock", b"pnpm-lock.yaml",
@@ -26,6 +30,7 @@ _GENERATED = (
     b".generated.ts",
     b".g.dart",
 )
+_PLACES = 8
 _FOLDERS = (b"node_modules/", b"vendor/", b"dist/", b"__generated__/")
 
 
@@ -131,6 +136,47 @@ def head_of(file: File) -> bytes:
         notes.append(b"generated, hunks left out")
     counts = b"" if not file.hunks else b" +%d -%d" % (file.added, file.removed)
     return title + counts + (b" (" + b", ".join(notes) + b")" if notes else b"")
+
+
+def came_or_went(file: File) -> bool:
+    """Whether the counts of a file say most of it: it is new, or gone, or made by a program."""
+    new = any(line.startswith((b"new file", b"deleted file")) for line in file.facts)
+    return new or is_generated(title_of(file))
+
+
+def spread(parts: list[File | bytes], others: Counter[bytes]) -> bytes:
+    """The counts of each first directory below what all have in common; nothing for one.
+
+    `others` counts files of which only the first directory is known: then files are counted.
+    """
+    files = [part for part in parts if isinstance(part, File)]
+    paths = [title_of(file).split(b"/")[:-1] for file in files]
+    depth = 0
+    if not others:
+        least = min((len(path) for path in paths), default=0)
+        while depth < least and len({path[depth] for path in paths}) == 1:
+            depth += 1
+    counts: dict[bytes, list[int]] = {}
+    for path, file in zip(paths, files, strict=True):
+        place = b"/".join(path[: depth + 1]) + b"/" if len(path) > depth else b"."
+        count = counts.setdefault(place, [0, 0, 0])
+        for at, more in enumerate((1, file.added, file.removed)):
+            count[at] += more
+    for place, number in others.items():
+        counts.setdefault(place or b".", [0, 0, 0])[0] += number
+    if len(counts) < 2:
+        return b""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1][0], -item[1][1]))
+    said = [
+        b"%b %d" % (place, count[0]) + (b"" if others else b" (+%d -%d)" % (count[1], count[2]))
+        for place, count in ordered[:_PLACES]
+    ]
+    if len(ordered) > _PLACES:
+        said.append(
+            b"%d files in %d more"
+            % (sum(count[0] for _, count in ordered[_PLACES:]), len(ordered) - _PLACES)
+        )
+    return b", ".join(said)
 
 
 def is_generated(path: bytes) -> bool:
