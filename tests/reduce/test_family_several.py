@@ -304,3 +304,20 @@ def test_of_more_files_than_are_read_no_exact_count_is_told():
         assert found.changed == (count < 60_000)
         counts = re.findall(rb"create mode \((.*?)\)", found.stdout)
         assert counts in ([], [b"%d" % count], [b"at least %d" % count])
+
+
+def test_of_the_last_lines_of_an_installer_nothing_is_counted():
+    last = "".join(f"Requirement already satisfied: part-{n}==1 in /x (1)\n" for n in range(5))
+    text = shown("pip install x | tail -5; pytest -q", last + pytest_run("a line\n" * 30), 1)
+    assert "Requirement already satisfied: part-0==1" in text
+    assert not re.search(r"\b5 requirements|already satisfied: part-4.*\(and \d", text)
+    assert "12 failed, 30 passed" in text
+
+
+def test_the_last_lines_of_the_last_command_are_told_as_that():
+    tests = "\n".join(pytest_run("a line of a log\n" * 30).splitlines()[-300:]) + "\n"
+    text = shown("npm ci && pytest -q | tail -300", ADDED + tests, 0)
+    assert text.startswith("of the last command's output the last 300 lines:\n")
+    assert "added 212 packages" in text
+    assert "12 failed, 30 passed" in text
+    assert "FAILED tests/test_a.py::test_11" in text

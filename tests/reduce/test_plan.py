@@ -297,7 +297,22 @@ TABLE = [
     ("npm ci --json && npm test", "exact"),
     ("npm ci && ./run", "exact"),
     ("npm ci && npm start", "exact"),
-    ("npm ci 2>&1 | tail -5 && npm test", "exact"),
+    ("npm ci | head -5 && npm test", "exact"),
+    ("git pull | tail -3 && npm test", "exact"),
+    ("pip install a | tail -3 && pip install b", "exact"),
+    ("npm test | tail -40 && git push", "exact"),
+    # The last lines of an installer, or of the last command.
+    ("npm ci 2>&1 | tail -5 && npm test", "several; final"),
+    ("pip install -q x 2>&1 | tail -1 && pytest -q", "several; final"),
+    (
+        "npm ci && npm test 2>&1 | tail -50",
+        "several (of the last command's output the last 50 lines); final",
+    ),
+    (
+        "npm run lint && npm test | tail -40",
+        "several (of the last command's output the last 40 lines); final",
+    ),
+    ("npm ci | tail -3", "npm-install (of the last 3 lines); final"),
     ("git commit -m x && git status", "exact"),
     ("git pull && cat f", "exact"),
     ("git push && git log", "exact"),

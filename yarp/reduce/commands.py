@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from yarp.reduce.plan import Line
+from yarp.reduce.rules.match import BUILTIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ FILTERS = frozenset(
 )
 # What a cut leaves for these families to read; the others make sense of whole outputs alone.
 _WITHOUT_END = frozenset(("test", "build", "log", "list", "search", "diff", "status", "table"))
+INSTALLS = frozenset(("npm-install", "pip-install", "pnpm-install", "yarn-install", "apt-install"))
 _WITHOUT_START = frozenset(("test", "build", "log", "list", "search"))
 # Programs whose lines each stand for themselves, in any order.
 _LINES = frozenset(("find", "fd", "fdfind", "ls", "rg", "grep", "egrep", "fgrep", "git"))
@@ -310,6 +312,8 @@ def _cut(name: str, arguments: list[str], selection: Selection) -> Filter:
         end = name == "head"
         note = b"of the %s %d lines:" % (b"first" if end else b"last", count)
     fits = _WITHOUT_END if end else _WITHOUT_START
-    if selection.family not in fits or (not end and selection.argv[0] == "tree"):
+    # An installer's last lines say what it did.
+    fits_too = not end and selection.rule in INSTALLS and selection.pack == BUILTIN
+    if not (selection.family in fits or fits_too) or (not end and selection.argv[0] == "tree"):
         raise Unclear
     return Filter(note, max(count, 0))

@@ -7,7 +7,7 @@ what cannot be told apart stays exact.
 
 from __future__ import annotations
 
-from yarp.reduce.commands import Filter, Unclear
+from yarp.reduce.commands import INSTALLS, Filter, Unclear
 from yarp.reduce.plan import Line, Segment
 from yarp.reduce.rules.match import BUILTIN, Selection
 
@@ -22,6 +22,7 @@ _BEFORE_PYTEST = frozenset(("uv", "poetry"))
 _TOOLS = frozenset(("build", "test"))
 _SEVERAL = "several"
 _BETWEEN = "&&"
+_CUT = "|"
 # What is wrong with two tools needs more room than one has; as much as a text is cut to anyway.
 _FAILURE_BYTES = 5120
 _SPOKEN_BYTES = 1024
@@ -29,12 +30,7 @@ _SPOKEN_BYTES = 1024
 _GIT_BYTES = 2048
 _SEGMENTS = 64
 # They say what they did in lines that can be told from a build's, wherever these stand.
-_SPEAKERS = frozenset(
-    (
-        *("npm-install", "pip-install", "pnpm-install", "yarn-install", "apt-install"),
-        *("git-pull", "git-push", "git-fetch", "git-merge"),
-    )
-)
+_SPEAKERS = frozenset((*INSTALLS, "git-pull", "git-push", "git-fetch", "git-merge"))
 _GIT_SPEAKERS = frozenset(("commit", "checkout", "switch"))
 # Each says what it did in lines of its own; two runs of one are told as one that did both.
 _INSTALLERS = frozenset(("apt", "apt-get", "pip", "pip3", "npm", "pnpm", "yarn"))
@@ -88,6 +84,11 @@ def segments_of(items: list[Output | Line]) -> list[Segment]:
                 at = 0
                 if both := _united(last, segment):
                     last.selection = both
+                    last.note, last.limit = segment.note, segment.limit
+                    if last.note:
+                        last.note = b"of the last command's output " + last.note.removeprefix(
+                            b"of "
+                        )
                     last.known = last.known and segment.known
                     joined.append(last)
                     continue
@@ -115,8 +116,10 @@ def segments_of(items: list[Output | Line]) -> list[Segment]:
 def _united(first: Segment, second: Segment) -> Selection | None:
     """A selection for both outputs as one; None: they are not of one kind."""
     one, other = first.selection, second.selection
-    if one is None or other is None or first.note or second.note or second.opening:
+    if one is None or other is None or second.opening:
         return None
+    if first.note or second.note:
+        return _last_lines(first, second)
     if {one.family, other.family} <= _TOOLS:
         return None if _runs(one) or _runs(other) else _several(one, other)
     if one.argv[0] == other.argv[0] in _INSTALLERS and one.family == other.family == "status":
@@ -145,6 +148,29 @@ def _runs(selection: Selection) -> bool:
         "dotnet",
         "swift",
     )
+
+
+def _last_lines(first: Segment, second: Segment) -> Selection | None:
+    """A selection where `tail` took the first lines away from an installer or the last command."""
+    one, other = first.selection, second.selection
+    if one is None or other is None or not (_told(one) and _told(other)):
+        return None
+    for segment in (first, second):
+        if segment.note and not segment.note.startswith(b"of the last "):
+            return None
+    if first.note:
+        if one.rule not in INSTALLS or other.family not in _TOOLS:
+            return None
+        one = Selection(one.pack, one.rule, one.family, one.options, (*one.argv, _CUT))
+    if second.note and other.family not in _TOOLS:
+        return None
+    return _united(_whole(first, one), _whole(second, other))
+
+
+def _whole(segment: Segment, selection: Selection) -> Segment:
+    found = Segment(selection, b"", None)
+    found.known = segment.known
+    return found
 
 
 def _told(selection: Selection) -> bool:

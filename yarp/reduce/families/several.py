@@ -14,7 +14,7 @@ from yarp.reduce.families.build import Family as Built
 from yarp.reduce.families.build.runs import LAST
 from yarp.reduce.families.lines import LINES_TAKEN, automaton
 from yarp.reduce.families.patterns import pattern_of
-from yarp.reduce.families.status import reader_of
+from yarp.reduce.families.status import Lines, reader_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Stands between the commands in the arguments of a selection.
 _BETWEEN = "&&"
+# Ends a command of whose output only the last lines are there: nothing is counted of it.
+_CUT = "|"
 # Every line of this much of a stream is looked at; after it only what tells an outcome.
 _READ_BYTES = 512 * 1024
 # What is printed besides is shown whole up to here where no tool is recognised in it.
@@ -136,7 +138,10 @@ class Family(base.Family):
             if form is None:
                 tools = True
             elif command[0] not in self._speakers:
-                self._speakers[command[0]] = _Speaker(form, reader_of(command)(command))
+                reader = (Lines if command[-1] == _CUT else reader_of(command))(command)
+                if command[-1] == _CUT:
+                    reader.skipped()
+                self._speakers[command[0]] = _Speaker(form, reader)
                 self._first += not tools
         self._others = Built(("make",), options)
         self._printed = (bytearray(), bytearray())
