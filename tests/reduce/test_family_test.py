@@ -734,3 +734,62 @@ def test_a_test_that_go_skipped_says_why():
     log = "=== RUN   TestIndex\n    a_test.go:9: needs the server\n--- SKIP: TestIndex (0.00s)\n"
     text = text_of("go test -v", (log + "PASS\nok  \tx/y\t0.1s\n").encode(), exit_code=0)
     assert "--- SKIP: TestIndex (0.00s) a_test.go:9: needs the server" in text
+
+
+def test_a_run_that_was_stopped_says_so_and_where_it_stood_though_a_test_had_failed():
+    head = b"============ test session starts ============\ncollected 300 items\n\n"
+    lines = [
+        b"t.py::test_n[%d] %b [ %2d%%]\n" % (n, b"FAILED" if n == 50 else b"PASSED", n // 3)
+        for n in range(100)
+    ]
+    told = text_of("pytest -v", head + b"".join(lines) + b"t.py::test_n[100] ", exit_code=124)
+    first = "(exit status 124; the run printed no summary: it may have been stopped)"
+    assert told.split("\n")[0] == first
+    assert "FAILED t.py::test_n[50]" in told
+    assert "t.py::test_n[100] " in told
+
+    rows = [
+        b"test_%d (ut.T.test_%d) ... %b\n" % (n, n, b"FAIL" if n == 50 else b"ok")
+        for n in range(100)
+    ]
+    trace = (
+        b"test_100 (ut.T.test_100) ... Traceback (most recent call last):\n"
+        b'  File "/usr/lib/python3.11/unittest/case.py", line 57, in testPartExecutor\n    yield\n'
+        b'  File "/src/ut.py", line 5, in f\n    time.sleep(60)\nKeyboardInterrupt\n'
+    )
+    told = text_of("python -m unittest -v", b"", b"".join(rows) + trace, exit_code=130)
+    assert told.startswith("(exit status 130; ")
+    for fact in (
+        "test_50 (ut.T.test_50)",
+        "test_100 (ut.T.test_100)",
+        'ut.py", line 5',
+        "KeyboardInterrupt",
+    ):
+        assert fact in told
+    assert "case.py" not in told
+
+
+def test_an_interrupted_pytest_tells_where_it_stood():
+    lines = [b"t.py::test_n[%d] PASSED [ %2d%%]\n" % (n, n // 3) for n in range(100)]
+    end = (
+        b"t.py::test_n[100] \n\n" + b"!" * 20 + b" KeyboardInterrupt " + b"!" * 20 + b"\n"
+        b"/src/t.py:4: KeyboardInterrupt\n"
+        b"(to show a full traceback on KeyboardInterrupt use --full-trace)\n"
+        b"============ 100 passed in 4.88s ============\n"
+    )
+    told = text_of("pytest -v", b"".join(lines) + end, exit_code=2).split("\n")
+    assert told[:2] == ["KeyboardInterrupt", "100 passed in 4.88s"]
+    assert "/src/t.py:4: KeyboardInterrupt" in told
+
+
+def test_a_run_that_was_stopped_while_it_printed_tap_names_the_last_test():
+    rows = [
+        b"# Subtest: case %d\n%b %d - case %d\n  ---\n  duration_ms: 0.1\n  ...\n"
+        % (n, b"not ok" if n == 50 else b"ok", n + 1, n)
+        for n in range(100)
+    ]
+    told = text_of("node --test", b"TAP version 13\n" + b"".join(rows), exit_code=143)
+    assert "(exit status 143; " in told
+    assert "ok 100 - case 99" in told
+    ended = text_of("node --test", b"TAP version 13\n" + b"".join(rows), exit_code=1)
+    assert "printed no summary" not in ended

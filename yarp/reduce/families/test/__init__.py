@@ -56,6 +56,10 @@ PLAIN_SIGNS = (
     b" tests completed, ", b"\nTest project ",
 )  # fmt: skip
 _SAMPLE_BYTES = 512 * 1024
+_END_BYTES = 4096
+# What `timeout` ends with, and above which a shell tells of a signal.
+_TIMED_OUT, _SIGNALS = 124, 128
+_TRACE = b"Traceback (most recent call last):"
 
 
 class Family(base.Family):
@@ -93,8 +97,24 @@ class Family(base.Family):
         if status.success is False and not report.failed:
             exit_code = b"" if status.exit_code is None else b" %d" % status.exit_code
             report.sentence = b"(exit status%s, but no failing test was recognised)" % exit_code
+        elif status.success is False and not report.outcomes and self._sums(status):
+            self._unfinished(status)
         budget = self.options.get("success_bytes" if status.success else "failure_bytes", 4096)
         return pieces(report, budget) or None
+
+    def _sums(self, status: Status) -> bool:
+        """Whether a run that ended by itself would have printed a sum."""
+        code = status.exit_code
+        stopped = code is not None and (code == _TIMED_OUT or not 0 <= code <= _SIGNALS)
+        return stopped or any(lane.name in ("pytest", "unittest") for lane in self.lanes)
+
+    def _unfinished(self, status: Status) -> None:
+        """A run that was stopped: that it was, and where it stood."""
+        code = b"" if status.exit_code is None else b"exit status %d; " % status.exit_code
+        self.report.sentence = b"(%bthe run printed no summary: it may have been stopped)" % code
+        for stream in (0, 1):
+            for line in _standing(self.lanes[stream].end):
+                self.report.note(1, stream, line)
 
     def _excuses(self) -> bool:
         """A failure that no parser could name: what was said last and what sounds like trouble."""
@@ -120,9 +140,12 @@ class _Lane:
         self.sieve: Sieve | None = None
         self.sample: list[bytes] = []
         self.sampled = 0
+        self.end = b""
+        self.name = ""
 
     def feed(self, block: bytes) -> None:
         """Take whole lines; the first ones wait until they tell which runner it is."""
+        self.end = (self.end + block[-_END_BYTES:])[-_END_BYTES:]
         if self.sieve is not None:
             self.sieve.feed(block)
             return
@@ -146,7 +169,7 @@ class _Lane:
     def _start(self) -> None:
         held = b"".join(self.sample)
         # The sample's length may not depend on the blocks it came in.
-        name = self.family.runner or _sniffed(b"\n" + held[:_SAMPLE_BYTES])
+        name = self.name = self.family.runner or _sniffed(b"\n" + held[:_SAMPLE_BYTES])
         self.runner = _parser(name, self.family.report, self.stream)
         self.sieve = Sieve(self.runner)
         self.sample = []
@@ -166,6 +189,17 @@ def _named(argv: tuple[str, ...]) -> str:
         if word in ("unittest", "jest", "vitest", "playwright"):
             return word
     return ""
+
+
+def _standing(end: bytes) -> list[bytes]:
+    """What the last lines of a stream say of where the run stood: an exception's place, or one."""
+    lines = [line for line in end.split(b"\n") if line.strip()]
+    trace = next((at for at in range(len(lines) - 1, -1, -1) if _TRACE in lines[at]), None)
+    if trace is None or lines[-1][:1].isspace():
+        return [line for line in lines if not line[:1].isspace()][-1:] or lines[-1:]
+    frames = [at for at in range(trace, len(lines)) if lines[at].startswith(b'  File "')]
+    before, _, _ = lines[trace].partition(_TRACE)
+    return ([lines[trace]] if before.strip() else []) + lines[frames[-1] if frames else -1 :]
 
 
 def _sniffed(sample: bytes) -> str:

@@ -48,7 +48,7 @@ class Pytest(Runner):
 
     late = Wake(
         b"===", b"!!!", b"FAILED ", b"ERROR ", b"SUBFAILED", b"____", b"INTERNALERROR>",
-        inside=(b" FAILED", b" ERROR "),
+        inside=(b" FAILED", b" ERROR ", b": KeyboardInterrupt"),
     )  # fmt: skip
 
     def __init__(self, report: Report, stream: int) -> None:
@@ -95,6 +95,9 @@ class Pytest(Runner):
             return
         if line.startswith(b"INTERNALERROR>"):
             self._internal(line)
+            return
+        if line.endswith(b": KeyboardInterrupt"):
+            self.report.note(1, self.stream, line)  # where it stood
             return
         if b"= test session starts =" in line:
             # What a test prints first stands behind its file's name, what it logs behind a level.
