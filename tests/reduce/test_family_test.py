@@ -793,3 +793,27 @@ def test_a_run_that_was_stopped_while_it_printed_tap_names_the_last_test():
     assert "ok 100 - case 99" in told
     ended = text_of("node --test", b"TAP version 13\n" + b"".join(rows), exit_code=1)
     assert "printed no summary" not in ended
+
+
+def test_a_parameter_with_colons_is_told_once_and_with_its_file():
+    blocks = b"".join(
+        b"____ test_s[x::%d] ____\n\n    def test_s(n):\n>       assert n == %d\nE       assert 'x' == %d\n\nf/test_f.py:4: AssertionError\n"
+        % (n, n, n)
+        for n in range(11)
+    )
+    summary = b"".join(
+        b"FAILED f/test_f.py::test_s[x::%d] - assert 'x' == %d\n" % (n, n) for n in range(11)
+    )
+    text = (
+        b"==== test session starts ====\ncollected 13 items\n\nf/test_f.py FFFFFFFFFFF..\n\n"
+        b"==== FAILURES ====\n"
+        + blocks
+        + b"==== short test summary info ====\n"
+        + summary
+        + b"==== 11 failed, 2 passed in 0.19s ====\n"
+    )
+    told = summarise("pytest", text)
+    names = [line for line in told if line.startswith("FAILED ")]
+    assert [name.partition(" - ")[0] for name in names] == [
+        f"FAILED f/test_f.py::test_s[x::{n}]" for n in range(11)
+    ]

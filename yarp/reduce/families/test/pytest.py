@@ -16,6 +16,7 @@ from yarp.reduce.families.test.report import (
     MORE,
     Failure,
     Runner,
+    short,
 )
 from yarp.reduce.families.test.words import traceback_grades
 
@@ -287,7 +288,7 @@ class Pytest(Runner):
         before = line.rfind(b" ", 0, line.find(b"::"))
         what = line[len(b"SUBFAILED") : before].strip()
         node, message = _node(line[before + 1 :])
-        title = b"FAILED " + node.partition(b"::")[2].replace(b"::", b".") + b" " + what
+        title = b"FAILED " + _domain(node) + b" " + what
         alike = self.index.get(title)
         match = alike.pop(0) if alike else None
         found = match is not None
@@ -295,15 +296,15 @@ class Pytest(Runner):
             match = Failure(b"", b"", grades)
             self.blocks.append(match)
         match.title, match.name, match.brief = b"FAILED " + node + b" " + what, node, message
-        match.label = node.rpartition(b"::")[2] + b" " + what
+        match.label = short(node) + b" " + what
         match.word = "SUBFAILED"
         match.loose = False
         return found
 
     def _block_of(self, kind: bytes, node: bytes) -> Failure | None:
         """The block of a test, of several with its name the one that mentions its file."""
-        path, _, inner = node.partition(b"::")
-        domain = inner.replace(b"::", b".")
+        path = node.partition(b"::")[0]
+        domain = _domain(node)
         titles = (kind + b" " + domain, b"ERROR collecting " + node, b"ERROR of " + domain)
         for title in titles[: 3 if kind == b"ERROR" else 1]:
             alike = self.index.get(title, [])
@@ -436,6 +437,12 @@ def _last_word(title: bytes) -> bytes:
         if mark in title:
             return title.rpartition(mark)[2]
     return title
+
+
+def _domain(node: bytes) -> bytes:
+    """How a block is headed: names joined by dots; a parameter stays as it is."""
+    names, bracket, parameter = node.partition(b"::")[2].partition(b"[")
+    return names.replace(b"::", b".") + bracket + parameter
 
 
 def _node(rest: bytes) -> tuple[bytes, bytes]:

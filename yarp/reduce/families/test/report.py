@@ -273,7 +273,7 @@ def _clipped(text: bytes, size: int) -> bytes:
     return text[: size - 3].decode("utf-8", "ignore").encode() + b"..."
 
 
-def _short(name: bytes) -> bytes:
+def short(name: bytes) -> bytes:
     """A test's name without its file: `test_x[a::b]` of `tests/test_a.py::test_x[a::b]`."""
     head, bracket, parameter = name.partition(b"[")
     return head.rpartition(b"::")[2] + bracket + parameter
@@ -299,7 +299,7 @@ class _Told:
         self.stream = stream
         self.failure = failure
         self.title = cut(failure.title, title_bytes)
-        self.label = cut(failure.label or _short(failure.name), title_bytes)
+        self.label = cut(failure.label or short(failure.name), title_bytes)
         self.again = False
         grades, lines = _grades(failure)
         self.whole = _whole(failure, grades, lines)
