@@ -63,7 +63,7 @@ def killed(yarp):
         yarp.script(name, text)
         child = yarp.start(*words, cwd=yarp.root, start_new_session=True, **options)
         eventually(until)
-        time.sleep(0.05)
+        time.sleep(0.2)  # the run takes what was printed, also on a machine that is busy
         os.killpg(child.pid, signal.SIGKILL)
         shown = child.communicate(timeout=30)
         # Guard, command and rescuer all have this home in their words or are the command itself.
@@ -71,6 +71,25 @@ def killed(yarp):
         return shown
 
     return kill
+
+
+class Shown:
+    """The file that a run writes to."""
+
+    def __init__(self, yarp):
+        self.path = os.path.join(yarp.root, "shown")
+
+    def all(self):
+        with open(self.path, "rb") as file:
+            return file.read()
+
+    def late(self):
+        return self.all().endswith(b"late \xff\n")
+
+
+@pytest.fixture
+def shown(yarp):
+    return Shown(yarp)
 
 
 def read(yarp, *words):
@@ -110,21 +129,21 @@ def test_a_hosts_call_keeps_it_too(yarp, killed):
     assert verify(yarp.archive, None).problems == ()
 
 
-def test_a_command_that_is_shown_live_keeps_it_too(yarp, killed):
-    out, err = killed("--", "counts", name="counts")
-    assert (out, err) == (OUT, b"odd\n")
+def test_a_command_that_is_shown_live_keeps_it_too(yarp, killed, shown):
+    with open(shown.path, "wb") as file:
+        _, err = killed("--", "counts", name="counts", until=shown.late, stdout=file)
+    assert (shown.all(), err) == (OUT, b"odd\n")
     kept = yarp.snapshots(yarp.call())
     assert (kept["stdout", "before"][1], kept["stderr", "after"][1]) == (OUT, b"odd\n")
 
 
-def test_one_that_is_shown_live_after_all_keeps_it_too(yarp, killed):
+def test_one_that_is_shown_live_after_all_keeps_it_too(yarp, killed, shown):
     data = b"\0\n" * (1 << 19)
     binary = COUNTS.replace("for n in", "os.write(1, b'\\0\\n' * (1 << 19))\nfor n in", 1)
-    with open(os.path.join(yarp.root, "shown"), "wb") as file:
-        killed("--", "cat", "a.bin", name="cat", text=binary, stdout=file)
+    with open(shown.path, "wb") as file:
+        killed("--", "cat", "a.bin", name="cat", text=binary, until=shown.late, stdout=file)
     out = yarp.snapshots(yarp.call())["stdout", "before"][1]
-    with open(os.path.join(yarp.root, "shown"), "rb") as file:
-        assert file.read() == out == data + OUT
+    assert shown.all() == out == data + OUT
 
 
 @pytest.mark.parametrize("name", ["ls", "counts"])
