@@ -145,3 +145,16 @@ def test_what_blame_leaves_out_of_a_text_or_of_lines_is_seen():
         "7-8: eeeeeee5 Ada 2026-11-01: ... the last",
         "9-199: fffffff6 Ada 2026-11-01: the same commit for a while ...",
     ]
+
+
+def test_commands_that_give_no_rows_are_counted_by_what_they_did():
+    said = ["CREATE TABLE"] * 2 + ["INSERT 0 1"] * 400 + ["INSERT 0 7", "UPDATE 3", "COMMIT"]
+    lines = summarise("\n".join(said) + "\n", "psql", "-f", "load.sql").split("\n")
+    assert lines[0] == "405 commands: INSERT 401, CREATE TABLE 2, UPDATE 1, COMMIT 1"
+    assert lines[1:6] == [
+        "CREATE TABLE (2 times)",
+        "INSERT 0 1 (400 times)",
+        "INSERT 0 7",
+        "UPDATE 3",
+        "COMMIT",
+    ]

@@ -75,6 +75,7 @@ _RULE = pattern_of(
 )
 _BARS = (b"|", b"\xe2\x94\x82", b"\xe2\x95\x91")
 _ROWS = pattern_of(rb"^\([0-9]+ rows?\)$|^[0-9]+ rows? in set|^Time: |units? listed|^Total:? ")
+_TAG = pattern_of(rb"[A-Z]{2,}(?: [A-Z]+){0,3}(?: [0-9]+){0,2}$")
 _HEADING = pattern_of(rb"^[A-Z][A-Z0-9 %()/_.:#-]*(?:\([a-z]+\))?$")
 _BY_SPACE = frozenset(("ps", "df", "lsof", "free", "top", "systemctl"))
 _PACKAGES = frozenset(("coverage", "dpkg", "apt", "pip", "uv"))
@@ -153,7 +154,9 @@ class Family(base.Family):
             part = lines[start:at]
             if part:
                 first = not pieces
-                if first or _headed(part):
+                if self.argv[0] == "psql" and all(_TAG.match(line) for line in part):
+                    pieces += _tags(part)
+                elif first or _headed(part):
                     pieces += _Table(part, self.argv[0]).pieces()
                 else:
                     said = [line for line in part if not _LEGEND.match(line)]
@@ -163,6 +166,21 @@ class Family(base.Family):
         if pieces:
             pieces[0].lines += blank
         return pieces
+
+
+def _tags(lines: list[bytes]) -> list[Piece]:
+    """What psql says of commands that give no rows: each different line once, with its number."""
+    counts = Counter(lines)
+    if len(lines) == 1:
+        return [Piece(lines[0], 1)]
+    names: Counter[bytes] = Counter()
+    for line, count in counts.items():
+        names[line.rstrip(b"0123456789 ")] += count
+    out = [Piece(b"%d commands: %b" % (len(lines), counted(names, 8)), 0, lines=0)]
+    for line, count in counts.items():
+        text = line if count == 1 else b"%b (%d times)" % (line, count)
+        out.append(Piece(text, 4, 0, count, _terms([line])))
+    return out
 
 
 def _headed(lines: list[bytes]) -> bool:
