@@ -230,3 +230,23 @@ def test_the_coverage_of_all_files_stands_for_the_table():
     assert "All files | 74.5 | 28.4 | 56 | 72 |" in text
     assert "9 passed" in text
     assert "file33.ts" not in text
+
+
+def test_a_message_behind_a_long_frame_is_told_once_and_in_its_own_place():
+    rows = b"".join(
+        b"%-3d | def f%d(x: int) -> str:\n%-3d +\n" % (n, n, n + 1) for n in range(6, 440, 2)
+    )
+    text = (
+        b"unformatted: File would be reformatted\n   --> lint/bad.py:4:1\n    |\n"
+        + rows
+        + b"    |\n\n"
+        b"invalid-syntax: Expected a parameter or the end of the parameter list\n"
+        b" --> lint/syn.py:1:7\n  |\n1 | def f(:\n  |       ^\n2 |   pass\n  |\n\n"
+        b"1 file would be reformatted\n"
+    )
+    family = Family(("ruff", "format", "--check", "."), {"failure_bytes": 4096})
+    family.feed(0, text)
+    told = b"\n".join(piece.text for piece in family.finish(Status(2)))
+    assert told.count(b"invalid-syntax") == 1
+    assert told.index(b"lint/bad.py") < told.index(b"invalid-syntax") < told.index(b"lint/syn.py")
+    assert b"def f438" not in told[told.index(b"lint/syn.py") :]

@@ -350,8 +350,13 @@ def _products(report: Report) -> list[Piece]:
 def _notes(report: Report, *, told: bool, failed: bool) -> list[Piece]:
     """Lines of no known form; without an error to show, what a failed tool said last matters."""
     out: list[Piece] = []
+    # A message's first line may have been read before its place was; what is left of a frame
+    # would stand below another message.
+    titles = {line for found in report.kept() for line in found.title.split(b"\n")}
     for stream in (0, 1):
         lines = report.plain_lines(stream)
+        if told:
+            lines = [line for line in lines if line not in titles and not _ROW.match(line)]
         for at, line in enumerate(lines):
             wrong = looks_wrong(line)
             from_end = len(lines) - at
@@ -379,6 +384,8 @@ def _notes(report: Report, *, told: bool, failed: bool) -> list[Piece]:
 
 
 _NEVER = 10
+# A line of a code frame: its number, a bar or the sign of what was added.
+_ROW = pattern_of(rb"\s*\d+\s+[|+](?:\s|$)|\s+\|(?:\s|$)")
 # A route of a web application, by how it is rendered.
 _ROUTE = pattern_of("(?:┌|├|└) (○|●|ƒ|λ|◐) (/\\S*)".encode())
 
