@@ -197,3 +197,19 @@ def test_a_history_counts_a_file_once_however_often_it_changed():
     assert shown("git log -p", one)[0] == "+100 -100 in 1 file, 5 commits"
     two = one + b"".join(commit % n + changed(b"b.py") for n in range(9, 12))
     assert shown("git log -p", two)[0] == "+103 -103 in 2 files, 8 commits"
+
+
+def test_of_each_commit_it_is_said_how_many_of_its_files_are_not_named():
+    commit = b"commit %040x\nAuthor: A <a@b>\nDate:   Mon Nov 2 10:00:00 2026 +0000\n\n    Step\n\n"
+    whole = b"".join(
+        commit % n + b"".join(changed(b"src/part%d/module%d.py" % (n, at)) for at in range(60))
+        for n in range(3)
+    )
+    lines = shown("git log -p", whole)
+    assert lines[0] == "+180 -180 in 180 files, 3 commits"
+    for n in range(3):
+        named = sum(line.startswith(f"src/part{n}/") for line in lines)
+        last = f"src/part{n}/" if named else "    Step"
+        places = [at for at, line in enumerate(lines) if line.startswith(last)]
+        at = (max(places) if named else places[n]) + 1
+        assert named == 60 or lines[at] == f"... and {60 - named} more file{'s' * (named < 59)}"

@@ -288,7 +288,8 @@ class Family(base.Family):
         pieces.append(Piece(total, 0, lines=0))
         heads = [head_of(part) if isinstance(part, File) else part for part in self.parts]
         left = budget_bytes - len(total) - sum(len(head) + 1 for head in heads)
-        many = left < 0 and self.commits < 2
+        crowded = left < 0
+        many = crowded and self.commits < 2
         known = sum(isinstance(part, File) for part in self.parts) + self.uncounted.total()
         if many and known == self.files and (places := spread(self.parts, self.uncounted)):
             pieces.append(Piece(b"by directory: " + places, 0, lines=0))
@@ -303,8 +304,11 @@ class Family(base.Family):
                 if part.startswith(b"commit "):
                     pieces[-1].nth = commits, number
                     number += 1
+                    unnamed = Series(b"file")  # each commit has its own
                 continue
             term = title_of(part).decode("utf-8", "replace")
+            if crowded and number and not isinstance(self.parts[at - 1], File):
+                pieces[-1].holds = {unnamed: 0}  # where no file of a commit is named
             pieces.append(
                 Piece(
                     head,
@@ -313,7 +317,7 @@ class Family(base.Family):
                     terms=("diff --git", term),
                 )
             )
-            if many:
+            if crowded:
                 pieces[-1].holds = {unnamed: 1}
             for hunk in part.hunks:
                 size = chosen.get(id(hunk))
