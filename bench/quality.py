@@ -26,6 +26,8 @@ OWN = [
 ]
 # Below this a case says little about what is saved.
 SMALL_BYTES = 2048
+SEPARATORS = frozenset({"&&", "||", ";", "&"})
+BUILTINS = frozenset({"cd", "echo", "export", "false", "popd", "pushd", "set", "true"})
 OPERATORS = frozenset("|&;<>()$`*?[]{}~\n")
 
 
@@ -107,11 +109,22 @@ def run(case, home):
     os.makedirs(tools, exist_ok=True)
     words = shlex.split(case.command)
     shell = not OPERATORS.isdisjoint(case.command.replace("'", "").replace('"', ""))
-    # Behind a pipe every filter prints the recording too: what is shown is the last one's.
     programs = {os.path.basename(words[0])}
     tokens = list(shlex.shlex(case.command, posix=True, punctuation_chars=True))
-    if shell and not {"&&", "||", ";", "&"} & set(tokens):
+    several = shell and not SEPARATORS.isdisjoint(tokens)
+    if several:
+        # The first one prints it all; where the text goes on, the others have nothing to add.
+        starts = (after for mark, after in itertools.pairwise([";", *tokens]) if mark in SEPARATORS)
+        programs = {os.path.basename(word) for word in starts} - BUILTINS
+    elif shell:
+        # Behind a pipe every filter prints the recording too: what is shown is the last one's.
         programs |= {after for bar, after in itertools.pairwise(tokens) if bar == "|"}
+    place = os.path.join(home, "place")
+    for change, directory in itertools.pairwise(tokens):
+        if change in ("cd", "pushd"):
+            os.makedirs(os.path.join(place, directory.lstrip("/")), exist_ok=True)
+    os.makedirs(place, exist_ok=True)
+    once = os.path.join(home, "once")
     paths = []
     for number, data in enumerate(case.streams):
         paths.append(os.path.join(home, f"stream{number}"))
@@ -121,7 +134,9 @@ def run(case, home):
     for stand_in in stand_ins:
         with open(stand_in, "w", encoding="utf-8") as file:
             file.write(
-                f"#!/bin/sh\n/bin/cat {paths[0]}\n/bin/cat {paths[1]} >&2\nexit {case.exit_code}\n"
+                "#!/bin/sh\n"
+                + (f"/bin/mkdir {once} 2>/dev/null || exit {case.exit_code}\n" if several else "")
+                + f"/bin/cat {paths[0]}\n/bin/cat {paths[1]} >&2\nexit {case.exit_code}\n"
             )
         os.chmod(stand_in, 0o700)
     how = ["--shell", case.command] if shell else ["--", *words]
@@ -135,6 +150,7 @@ def run(case, home):
         return subprocess.run(
             [YARP, "run", *how],
             env=environment,
+            cwd=place,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
@@ -142,6 +158,8 @@ def run(case, home):
     finally:
         for stand_in in stand_ins:
             os.unlink(stand_in)
+        if os.path.isdir(once):
+            os.rmdir(once)
 
 
 def left(data, cut, encoding):
