@@ -101,7 +101,11 @@ def test_a_descendant_that_keeps_the_pipe_does_not_keep_the_run(yarp):
 @pytest.mark.slow
 @pytest.mark.parametrize("pause", ["sleep 0.05", ":"])
 def test_a_descendant_that_writes_for_ever_does_not_keep_the_run(yarp, pause):
-    done = yarp.run("--", "sh", "-c", f"(while echo x; do {pause}; done) 2>/dev/null & exit 3")
+    pid = os.path.join(yarp.root, "pid")
+    loop = f"(while echo x; do {pause}; done) 2>/dev/null & echo $! >{pid}; exit 3"
+    done = yarp.run("--", "sh", "-c", loop)
+    with open(pid, encoding="ascii") as file:
+        os.kill(int(file.read()), signal.SIGKILL)
     assert done.returncode == 3
     assert yarp.receipt()["captureReason"] == "drain-timeout"
 
