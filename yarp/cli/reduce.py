@@ -16,6 +16,12 @@ from yarp.errors import StorageError, UsageError, YarpError
 from yarp.reduce.plan import plan
 from yarp.spool.stream import enlarge, write_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from yarp.spool.behind import Behind
+
 HELP = """\
 Examples:
   pytest -v 2>&1 | yarp reduce --command 'pytest -v' --exit-code 1
@@ -37,6 +43,8 @@ Exit codes: 0; 64 usage, or a broken configuration, and then the input is copied
 141 the reader of the output went away.
 """
 _READER_GONE = 141
+# From here on a thread reduces while this one reads and keeps: starting it costs a little.
+_LARGE_BYTES = 4 << 20
 
 
 def main(argv: list[str]) -> int:
@@ -95,6 +103,9 @@ def _filter(command: str, exit_code: int | None) -> int:
     directory = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - spools are unlinked at once
     hold = Hold(directory)
     size = enlarge(0)
+    feed: Callable[[int, bytes], None] = reduction.feed
+    behind: Behind | None = None
+    left = _LARGE_BYTES
     while chunk := os.read(0, size):
         try:
             hold.keep(0, chunk)
@@ -103,11 +114,19 @@ def _filter(command: str, exit_code: int | None) -> int:
             write_all(1, chunk)
             _copy()
             return _fail(error)
-        reduction.feed(0, chunk)
+        feed(0, chunk)
+        left -= len(chunk)
+        if behind is None and left < 0:
+            from yarp.spool.behind import Behind
+
+            behind = Behind(reduction.feed)
+            feed = behind.put
         if reduction.hopeless:
             hold.show(_show)
             hold = Hold(directory)
             _copy()
+    if behind is not None:
+        behind.finish()
     summary = reduction.finish(planned.status(exit_code), Recovery(None))
     if summary.fault is not None:
         sys.stderr.write(f"yarp: {summary.fault}\n")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 256 * 1024
 LINES_TAKEN = 20_000
 # Then only what names failures is looked for, with some lines below each.
-LATE_TAKEN = 200_000
+LATE_TAKEN = 100_000
 LATE_BELOW = 40
 # Every line of a stream's end is looked at, whatever the parser waits for.
 LAST_BYTES = 4 * 1024

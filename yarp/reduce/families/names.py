@@ -92,7 +92,10 @@ def factor(paths: list[bytes]) -> list[Line]:
         (odd if shape in rare else rest)[path[:start]].append(path[start:])
     ranges: list[Line] = []
     for shape, members in groups.items():
-        holds = Counter([path[: path.rfind(b"/", 0, -1) + 1] for path in members])
+        holds: dict[bytes, int] = {}
+        for path in members:
+            place = path[: path.rfind(b"/", 0, -1) + 1]
+            holds[place] = holds.get(place, 0) + 1
         line = _ranges(shape, members, numbers)
         ranges.append(Line(line, False, shape.partition(b"0")[0], holds))
     return [
@@ -201,9 +204,12 @@ def _ranges(shape: bytes, members: list[bytes], numbers: "re.Pattern[bytes]") ->
 
 def _ordered(values: set[bytes]) -> list[bytes]:
     """Digits by value, without making numbers of them."""
-    ordered = sorted(sorted(values), key=len)
-    if len(ordered[0]) != len(ordered[-1]) and any(value[:1] == b"0" for value in ordered):
-        ordered.sort(key=lambda value: (len(digits := value.lstrip(b"0")), digits))
+    ordered = sorted(values)
+    sizes = set(map(len, ordered))
+    if len(sizes) > 1:
+        from operator import methodcaller
+
+        ordered.sort(key=methodcaller("rjust", max(sizes), b"0"))
     return ordered
 
 
