@@ -175,6 +175,13 @@ def test_a_refusal_is_the_one_permission_decision_that_is_ever_given():
         assert events.reply({"hook_event_name": name}, Decision(blocked="why")) is None
 
 
+@pytest.mark.parametrize("name", ["SubagentStart", "SubagentStop", "SessionEnd"])
+def test_what_tells_of_no_call_is_answered_with_nothing(name):
+    event = {"session_id": "s1", "agent_id": "a1", "agent_type": "x", "hook_event_name": name}
+    assert events.decode(event) is None
+    assert events.reply(event, Decision(notice="off")) is None
+
+
 def test_the_user_is_told_with_the_start_of_a_session():
     event = {"session_id": "s1", "hook_event_name": "SessionStart"}
     assert events.reply(event, Decision(notice="off")) == {"systemMessage": "off"}

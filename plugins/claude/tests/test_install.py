@@ -13,7 +13,16 @@ from yarp.plugin import YarpError
 from yarp_claude.install import health, install, probe, uninstall
 
 PLUGIN = Path(yarp_claude.__file__).parent / "plugin"
-EVENTS = ["SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch"]
+EVENTS = [
+    "SessionStart",
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PostToolBatch",
+    "SubagentStart",
+    "SubagentStop",
+    "SessionEnd",
+]
 FOREIGN = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "mine"}]}]}}  # fmt: skip
 
 

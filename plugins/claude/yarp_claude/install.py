@@ -25,6 +25,10 @@ _EVENTS = {
     "PostToolUse": 30,
     "PostToolUseFailure": 30,
     "PostToolBatch": 30,
+    # They tell of no call today; what they will tell of one is kept without a new installation.
+    "SubagentStart": 10,
+    "SubagentStop": 10,
+    "SessionEnd": 10,
 }
 _BEFORE = "PreToolUse"
 _TAIL_BYTES = 1 << 22
