@@ -91,12 +91,13 @@ def factor(paths: list[bytes]) -> list[Line]:
         start = path.rfind(b"/", 0, -1) + 1
         (odd if shape in rare else rest)[path[:start]].append(path[start:])
     ranges: list[Line] = []
+    said: dict[tuple[bytes, ...], tuple[bytes, int]] = {}
     for shape, members in groups.items():
         holds: dict[bytes, int] = {}
         for path in members:
             place = path[: path.rfind(b"/", 0, -1) + 1]
             holds[place] = holds.get(place, 0) + 1
-        line = _ranges(shape, members, numbers)
+        line = _ranges(shape, members, numbers, said)
         ranges.append(Line(line, False, shape.partition(b"0")[0], holds))
     return [
         *(line for place, names in odd.items() for line in _listed(place, names, odd=True)),
@@ -166,29 +167,28 @@ def _listed(directory: bytes, names: list[bytes], *, odd: bool) -> list[Line]:
     return lines
 
 
-def _ranges(shape: bytes, members: list[bytes], numbers: "re.Pattern[bytes]") -> bytes:
-    """One line for paths of one shape: `pkg{1..25}/file{1..6}.ts (150)`."""
+def _ranges(
+    shape: bytes,
+    members: list[bytes],
+    numbers: "re.Pattern[bytes]",
+    said: dict[tuple[bytes, ...], tuple[bytes, int]],
+) -> bytes:
+    """One line for paths of one shape: `pkg{1..25}/file{1..6}.ts (150)`; `said` remembers."""
     found = numbers.findall(b"\n".join(members))
     width = len(found) // len(members)
-    columns = [found[at::width] for at in range(width)]
+    columns = [tuple(found[at::width]) for at in range(width)]
     slots: list[bytes] = []
     whole = 1
     for at, column in enumerate(columns):
-        values = _ordered(set(column))
-        if len(values) == 1:
-            slots.append(values[0])
-            continue
-        if column in columns[:at]:
+        # The same numbers stand in many shapes.
+        known = said.get(column)
+        if known is None:
+            known = said[column] = _slot(column)
+        slot, span = known
+        if span > 1 and column in columns[:at]:
             slots.append(b"{same}")
             continue
-        span = len(values)
-        if not b"".join(values).isdigit():
-            slots.append(b"*")
-        elif _span(values) != span and span <= _LISTED:
-            slots.append(b"{" + b",".join(values) + b"}")
-        else:
-            slots.append(b"{" + values[0] + b".." + values[-1] + b"}")
-            span = max(span, _span(values))
+        slots.append(slot)
         whole *= span
     text = b"".join(
         part + slot for part, slot in zip(shape.split(b"0"), [*slots, b""], strict=True)
@@ -200,6 +200,19 @@ def _ranges(shape: bytes, members: list[bytes], numbers: "re.Pattern[bytes]") ->
     if len(members) < whole <= 10 * len(members):
         return b"%b (%d of %d)" % (text, len(members), whole)
     return b"%b (%d, not all)" % (text, len(members))
+
+
+def _slot(column: tuple[bytes, ...]) -> tuple[bytes, int]:
+    """What stands for the numbers of one place, and how many different ones that says."""
+    values = _ordered(set(column))
+    span = len(values)
+    if span == 1:
+        return values[0], 1
+    if not b"".join(values).isdigit():
+        return b"*", span
+    if _span(values) != span and span <= _LISTED:
+        return b"{" + b",".join(values) + b"}", span
+    return b"{" + values[0] + b".." + values[-1] + b"}", max(span, _span(values))
 
 
 def _ordered(values: set[bytes]) -> list[bytes]:
