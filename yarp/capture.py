@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from yarp.settings import Settings
 
 _READ_BYTES = 1 << 20
-# What the cap holds in memory to choose from; of more, it takes the part that the host shows.
-_CAP_SOURCE_BYTES = 16 << 20
 # Linux starts no program with an argument of 128 KiB; a host hands its shell the text as one.
 _ONE_ARGUMENT_BYTES = 120_000
 
@@ -343,24 +341,16 @@ class Capture:
         """
         if not (self.settings.archive_enabled and self.settings.pruning_enabled):
             return None
+        from yarp import shorten
         from yarp.reduce import plan as plans
 
-        rules = self._compiled.rules
-        if self._compiled.projects:
-            directory = self._row(session, source_call_id).working_directory
-            rules = self._compiled.rules_for(directory)
-        planned = plans.plan(command, rules)
-        selection, shape = planned.selection, planned.shape
-        if selection is None:
-            return None
-        if shape is not None:
-            shape.merged = True
-        from yarp.reduce.engine import Recovery, Reduction
-
         row = self._row(session, source_call_id)
+        planned = plans.plan(command, self._compiled.rules_for(row.working_directory))
+        reduction = shorten.reduction_of(planned, self._compiled)
+        if reduction is None:
+            return None
         whole = self._source_output(row)
         source = "result_text" if whole is None else "source_output"
-        reduction = Reduction(selection, self.settings, self._compiled.candidates, shape)
         if whole is None:
             reduction.feed(0, payload.utf8(text.removesuffix(ending)))
         else:
@@ -372,13 +362,9 @@ class Capture:
             finally:
                 os.close(descriptor)
         success = not is_error if exit_code is None else exit_code == 0
-        summary = reduction.finish(
-            planned.status(exit_code, success=success),
-            Recovery(row.archive_ref, completeness, (source, source)),
-        )
-        if summary.fault is not None:
-            sys.stderr.write(f"yarp: {summary.fault}\n")
-        return Shortened(summary.stdout.decode() + ending, source) if summary.changed else None
+        status = planned.status(exit_code, success=success)
+        short = shorten.summary_of(reduction, status, row.archive_ref, completeness, source)
+        return None if short is None else Shortened(short + ending, source)
 
     def cap(
         self,
@@ -463,7 +449,9 @@ class Capture:
         longest = max(written, key=lambda one: one.byte_length, default=None)
         if longest is None:
             return source or "result_text", None
-        held = longest.media_type != payload.BINARY and longest.byte_length <= _CAP_SOURCE_BYTES
+        from yarp.shorten import HELD_BYTES
+
+        held = longest.media_type != payload.BINARY and longest.byte_length <= HELD_BYTES
         if held and len(written) == 1:
             return longest.name, longest
         return longest.name if source else "result_text", None

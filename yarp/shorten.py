@@ -12,11 +12,34 @@ from yarp.payload import utf8
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.cache import Compiled
-    from yarp.reduce.engine import Reduction
+    from yarp.reduce.engine import Reduction, Status
     from yarp.reduce.plan import Plan
 
 # What the cap holds in memory to choose from; of more, it takes the part that the host shows.
-_HELD_BYTES = 16 << 20
+HELD_BYTES = 16 << 20
+
+
+def reduction_of(planned: Plan, compiled: Compiled) -> Reduction | None:
+    """The reduction of a text in which both streams are one; None where no rule knows it."""
+    if planned.selection is None or not compiled.settings.pruning_enabled:
+        return None
+    from yarp.reduce.engine import Reduction
+
+    if planned.shape is not None:
+        planned.shape.merged = True
+    return Reduction(planned.selection, compiled.settings, compiled.candidates, planned.shape)
+
+
+def summary_of(
+    reduction: Reduction, status: Status, archive_ref: str, completeness: str, source: str
+) -> str | None:
+    """What a reduction that was fed the text of `source` makes of it; None: no shorter one."""
+    from yarp.reduce.engine import Recovery
+
+    summary = reduction.finish(status, Recovery(archive_ref, completeness, (source, source)))
+    if summary.fault is not None:
+        sys.stderr.write(f"yarp: {summary.fault}\n")
+    return summary.stdout.decode() if summary.changed else None
 
 
 class Shortener:
@@ -46,16 +69,8 @@ class Shortener:
             return
         from yarp.reduce.plan import plan
 
-        planned = self._plan = plan(command, compiled.rules_for(working_directory))
-        if planned.selection is None or not compiled.settings.pruning_enabled:
-            return
-        from yarp.reduce.engine import Reduction
-
-        if planned.shape is not None:
-            planned.shape.merged = True
-        self._reduction = Reduction(
-            planned.selection, compiled.settings, compiled.candidates, planned.shape
-        )
+        self._plan = plan(command, compiled.rules_for(working_directory))
+        self._reduction = reduction_of(self._plan, compiled)
 
     @property
     def recovers(self) -> bool:
@@ -65,7 +80,7 @@ class Shortener:
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the whole output."""
         self._bytes_fed += len(chunk)
-        if self._bytes_fed <= _HELD_BYTES:
+        if self._bytes_fed <= HELD_BYTES:
             self._held.append(chunk)
         else:
             self._held.clear()
@@ -125,13 +140,10 @@ class Shortener:
         success: bool,
         exit_code: int | None,
     ) -> str | None:
-        from yarp.reduce.engine import Recovery, Status
+        from yarp.reduce.engine import Status
 
         status = Status(exit_code, success)
         if self._plan is not None:
             status = self._plan.status(exit_code, success=success)
-        recovery = Recovery(self._reference, completeness, (source, source))
-        summary = reduction.finish(status, recovery)
-        if summary.fault is not None:
-            sys.stderr.write(f"yarp: {summary.fault}\n")
-        return summary.stdout.decode() + ending if summary.changed else None
+        summary = summary_of(reduction, status, self._reference, completeness, source)
+        return None if summary is None else summary + ending

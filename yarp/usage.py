@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from yarp.archive.read import CallRow, Reader, Source
     from yarp.cache import Compiled
 
-GROUPS = ("agent", "tool", "rule")
-
 # A larger input is a file's content rather than a command.
 _INPUT_BYTES = 1 << 18
 # A larger result is not parsed for its text: its tokens stay unknown.
