@@ -106,6 +106,7 @@ def test_the_first_call_compiles_and_the_next_one_reads(plugin_site, cached):
         "health": None,
         "probe": None,
         "sandbox": None,
+        "spools": None,
     }
     assert "pytest" in second["programs"]
     assert len(cached()) == 1

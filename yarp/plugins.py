@@ -56,6 +56,7 @@ HOST_CALLABLES = (
     "health",
     "probe",
     "sandbox",
+    "spools",
 )
 """The parts of a host that name code: the cache holds them as `module:qualname`."""
 

@@ -331,6 +331,8 @@ class Host(Value):
     to run them the way the host would.
     `sandbox(directory)`: the words that run a command in the host's sandbox as it is configured
     here; None: there is none, it is switched off, or it cannot be entered from outside.
+    `spools()`: the directories below which its conversations keep the spools of their calls;
+    `yarp receipt` looks there. One that is missing is passed over.
     `withholds`: what this host keeps from YARP, a sentence each. Source: spec "Hosts".
     `cut`: what the host itself leaves of a shell tool's output; None: not known, and then
     `yarp stats` does not say what the host would have shown.
@@ -351,6 +353,7 @@ class Host(Value):
         "sandbox",
         "shell",
         "shell_tools",
+        "spools",
         "title",
         "uninstall",
         "withholds",
@@ -376,6 +379,7 @@ class Host(Value):
         health: Callable[[str | None], Health] | None = None,
         probe: Callable[[str | None], list[Probe]] | None = None,
         sandbox: Callable[[str | None], list[str] | None] | None = None,
+        spools: Callable[[], list[str]] | None = None,
         withholds: Iterable[str] = (),
         cut: Cut | None = None,
     ) -> None:
@@ -401,6 +405,7 @@ class Host(Value):
         self.health = health
         self.probe = probe
         self.sandbox = sandbox
+        self.spools = spools
         self.withholds = tuple(withholds)
         self.cut = cut
 
