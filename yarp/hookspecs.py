@@ -21,6 +21,7 @@ import pluggy
 if TYPE_CHECKING:
     import click
 
+    from yarp.index.reader import TraceReader
     from yarp.types import (
         CallEnded,
         CallStarted,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         Reducer,
         RulePack,
         SpoolLocation,
-        TraceReader,
     )
 
 hookspec = pluggy.HookspecMarker("yarp")

@@ -35,6 +35,20 @@ if TYPE_CHECKING:
         UsageError,
         YarpError,
     )
+    from yarp.index.facts import (
+        Amend,
+        Drop,
+        Fact,
+        Item,
+        Link,
+        LoopEnd,
+        LoopModel,
+        LoopStart,
+        SessionFact,
+        UsageSample,
+    )
+    from yarp.index.reader import Injected, Projector, TraceReader, classify_injected
+    from yarp.index.text import instant_ms
     from yarp.reduce.families.base import Family, Piece, Status
     from yarp.types import (
         Band,
@@ -53,12 +67,12 @@ if TYPE_CHECKING:
         SourceOption,
         SpoolLocation,
         StreamReceipt,
-        TraceReader,
     )
 
     Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 __all__ = [
+    "Amend",
     "Band",
     "CallEnded",
     "CallStarted",
@@ -66,17 +80,27 @@ __all__ = [
     "Cut",
     "DataError",
     "Decision",
+    "Drop",
+    "Fact",
     "Family",
     "Health",
     "Host",
     "Importer",
+    "Injected",
+    "Item",
+    "Link",
+    "LoopEnd",
+    "LoopModel",
+    "LoopStart",
     "Piece",
     "PluginError",
     "Probe",
+    "Projector",
     "Receipt",
     "Redactor",
     "Reducer",
     "RulePack",
+    "SessionFact",
     "SourceOption",
     "SpoolLocation",
     "Status",
@@ -84,10 +108,23 @@ __all__ = [
     "StreamReceipt",
     "TraceReader",
     "UsageError",
+    "UsageSample",
     "YarpError",
+    "classify_injected",
     "hookimpl",
     "hostfile",
+    "instant_ms",
 ]
+
+# What only readers of the past use, by the module it comes from: no live call may load these.
+_COLD = {
+    "yarp.index.facts": (
+        *("Amend", "Drop", "Fact", "Item", "Link", "LoopEnd", "LoopModel", "LoopStart"),
+        *("SessionFact", "UsageSample"),
+    ),
+    "yarp.index.reader": ("Injected", "Projector", "TraceReader", "classify_injected"),
+    "yarp.index.text": ("instant_ms",),
+}
 
 
 def __getattr__(name: str) -> object:
@@ -103,7 +140,8 @@ def __getattr__(name: str) -> object:
 
         module = next((module for module in (types, errors) if name in vars(module)), None)
         if module is None:
-            from yarp.reduce.families import base as module
+            place = next((place for place, names in _COLD.items() if name in names), None)
+            module = __import__(place or "yarp.reduce.families.base", fromlist=("*",))
         value = vars(module)[name]
     globals()[name] = value
     return value

@@ -30,7 +30,6 @@ from yarp.types import (
     Reducer,
     RulePack,
     SpoolLocation,
-    TraceReader,
     Value,
 )
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     import click
 
+    from yarp.index.reader import TraceReader
     from yarp.settings import Settings
     from yarp.types import CallEnded, CallStarted, Receipt
 
@@ -482,6 +482,8 @@ class Plugins:
 
     def trace_readers(self) -> dict[str, TraceReader]:
         """The readers by runtime, sorted. Raises PluginError when two serve one runtime."""
+        from yarp.index.reader import TraceReader
+
         return self._by("runtime", self._declared("yarp_trace_readers", TraceReader))
 
     def _by(self, attribute: str, declared: list[tuple[str, Any]]) -> dict[str, Any]:

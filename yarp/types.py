@@ -651,33 +651,3 @@ class Importer(Value):
         self.options = tuple(options)
         self.discover = discover
         self.read = read
-
-
-class TraceReader(Value):
-    """Projects an agent's traces into the index of sessions, loops and items.
-
-    `detect(head)`: whether a source that begins with these complete lines is this runtime's.
-    `project(records)`: what the framed records of one source say, in source order.
-    `shell_tools` as in `Host`; `injected_texts`: the texts that the runtime itself puts into
-    messages, with what each is. Source: seed 002.
-    """
-
-    __slots__ = ("detect", "injected_texts", "options", "project", "runtime", "shell_tools")
-    _shown = "runtime"
-
-    def __init__(
-        self,
-        runtime: str,
-        *,
-        options: Iterable[SourceOption],
-        detect: Callable[[bytes], bool],
-        project: Callable[[Iterable[object]], Iterable[object]],
-        shell_tools: Mapping[str, str] | None = None,
-        injected_texts: Mapping[str, str] | None = None,
-    ) -> None:
-        self.runtime = runtime
-        self.options = tuple(options)
-        self.detect = detect
-        self.project = project
-        self.shell_tools = dict(shell_tools or {})
-        self.injected_texts = dict(injected_texts or {})
