@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     import click
 
     from yarp.index.reader import TraceReader
+    from yarp.sources.importers import Importer
     from yarp.types import (
         CallEnded,
         CallStarted,
         Host,
-        Importer,
         Receipt,
         Redactor,
         Reducer,
@@ -177,7 +177,6 @@ def yarp_receipt_published(receipt: Receipt) -> None:
 def yarp_importers() -> list[Importer] | None:
     """Bring importers of agents' stores into the dataset.
 
-    Not called yet: the dataset is not built.
     Called once by the commands of the dataset, never by a live call. None or an empty list:
     none. Importers are sorted by agent; two for one agent are an error that names both
     plugins. An exception fails the command, naming the plugin.

@@ -50,6 +50,18 @@ if TYPE_CHECKING:
     from yarp.index.reader import Injected, Projector, TraceReader, classify_injected
     from yarp.index.text import instant_ms
     from yarp.reduce.families.base import Family, Piece, Status
+    from yarp.sources.facts import (
+        Call,
+        Issue,
+        Observation,
+        Rejected,
+        Result,
+        Session,
+        SourceFact,
+    )
+    from yarp.sources.importers import Importer, SourceItem, SourceOption
+    from yarp.sources.jsonl import JsonlFile, Line, parse_json
+    from yarp.sources.walk import files_below, items_below
     from yarp.types import (
         Band,
         CallEnded,
@@ -58,13 +70,11 @@ if TYPE_CHECKING:
         Decision,
         Health,
         Host,
-        Importer,
         Probe,
         Receipt,
         Redactor,
         Reducer,
         RulePack,
-        SourceOption,
         SpoolLocation,
         StreamReceipt,
     )
@@ -74,6 +84,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Amend",
     "Band",
+    "Call",
     "CallEnded",
     "CallStarted",
     "ConfigError",
@@ -87,11 +98,15 @@ __all__ = [
     "Host",
     "Importer",
     "Injected",
+    "Issue",
     "Item",
+    "JsonlFile",
+    "Line",
     "Link",
     "LoopEnd",
     "LoopModel",
     "LoopStart",
+    "Observation",
     "Piece",
     "PluginError",
     "Probe",
@@ -99,8 +114,13 @@ __all__ = [
     "Receipt",
     "Redactor",
     "Reducer",
+    "Rejected",
+    "Result",
     "RulePack",
+    "Session",
     "SessionFact",
+    "SourceFact",
+    "SourceItem",
     "SourceOption",
     "SpoolLocation",
     "Status",
@@ -111,9 +131,12 @@ __all__ = [
     "UsageSample",
     "YarpError",
     "classify_injected",
+    "files_below",
     "hookimpl",
     "hostfile",
     "instant_ms",
+    "items_below",
+    "parse_json",
 ]
 
 # What only readers of the past use, by the module it comes from: no live call may load these.
@@ -124,6 +147,12 @@ _COLD = {
     ),
     "yarp.index.reader": ("Injected", "Projector", "TraceReader", "classify_injected"),
     "yarp.index.text": ("instant_ms",),
+    "yarp.sources.facts": (
+        *("Call", "Issue", "Observation", "Rejected", "Result", "Session", "SourceFact"),
+    ),
+    "yarp.sources.importers": ("Importer", "SourceItem", "SourceOption"),
+    "yarp.sources.jsonl": ("JsonlFile", "Line", "parse_json"),
+    "yarp.sources.walk": ("files_below", "items_below"),
 }
 
 

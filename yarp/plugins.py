@@ -22,10 +22,10 @@ import pluggy
 
 from yarp import cache, hookspecs
 from yarp.errors import ConfigError, PluginError
+from yarp.sources.importers import Importer
 from yarp.types import (
     WRAPS,
     Host,
-    Importer,
     Redactor,
     Reducer,
     RulePack,

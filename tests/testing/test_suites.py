@@ -207,17 +207,20 @@ def test_the_reducer_suite_sees_each_fault_and_skips_by_name(reducer_verdicts):
 
 IMPORTER = """
 import os
-from yarp.plugin import Importer, SourceOption, hookimpl
+from yarp.plugin import Call, Importer, Observation, Session, SourceOption, hookimpl, items_below
 
 SEEN = []
 
 def discover(roots):
-    root = roots["sessions"]
-    return [os.path.join(root, name) for name in sorted(os.listdir(root))]
+    return items_below(roots["sessions"], kind="sessions", suffixes=(".jsonl",))
 
 def read(item):
-    with open(item) as file:
-        yield from file.read().splitlines()
+    path = item.path
+    for line in item.lines():
+        yield Session("s")
+        call = Call(("s", line.number), "s", "sh", line.value)
+        yield call
+        yield Observation.at(line, call, native_record_kind="call")
 
 @hookimpl
 def yarp_importers():
@@ -227,19 +230,19 @@ def yarp_importers():
 IMPORTER_FAULTS = {
     "right": ([], None),
     "touching": (
-        [("    with open", "    os.utime(item)\n    with open")],
+        [("    for line", "    os.utime(path)\n    for line")],
         "test_sources_keep_their_bytes_modes_and_times",
     ),
     "littering": (
-        [("    with open", '    open(item + ".lock", "w").close()\n    with open')],
+        [("    for line", '    open(path + ".lock", "w").close()\n    for line')],
         "test_sources_keep_their_bytes_modes_and_times",
     ),
     "forgetful": (
-        [("    with open", "    if item in SEEN: return\n    SEEN.append(item)\n    with open")],
+        [("    for line", "    if path in SEEN: return\n    SEEN.append(path)\n    for line")],
         "test_reading_twice_gives_the_same_and_something",
     ),
     "blind": (
-        [("sorted(os.listdir(root))", "[]")],
+        [("items_below(", "() and items_below(")],
         "test_reading_twice_gives_the_same_and_something",
     ),
     "demanding": ([('"sessions", kind', '"state-db", kind')], "test_every_option_has_a_root"),

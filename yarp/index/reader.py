@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from yarp.index.facts import Fact
-    from yarp.types import SourceOption
+    from yarp.sources.importers import SourceOption
 
 
 class Line(Protocol):

@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from yarp.sources.importers import SourceItem
 from yarp.testing.suite import PluginSuite
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from yarp.plugins import Plugins
-    from yarp.types import Importer
+    from yarp.sources.importers import Importer
 
 
 class ImporterSuite(PluginSuite):
@@ -64,9 +67,9 @@ class ImporterSuite(PluginSuite):
     ) -> None:
         """What a record says depends on the source alone."""
         for importer in importers.values():
-            first = [[*importer.read(item)] for item in importer.discover(roots)]
+            first = [[*importer.read(item)] for item in _items(importer, roots)]
             assert any(first), f"{importer.agent}: the store gives no records"
-            assert [[*importer.read(item)] for item in importer.discover(roots)] == first
+            assert [[*importer.read(item)] for item in _items(importer, roots)] == first
 
     def test_sources_keep_their_bytes_modes_and_times(
         self, importers: dict[str, Importer], roots: dict[str, str]
@@ -75,10 +78,18 @@ class ImporterSuite(PluginSuite):
         before = _facts(roots)
         assert before, "the roots hold no files"
         for importer in importers.values():
-            for item in importer.discover(roots):
+            for item in _items(importer, roots):
                 for _ in importer.read(item):
                     pass
         assert _facts(roots) == before
+
+
+def _items(importer: Importer, roots: dict[str, str]) -> Iterator[SourceItem]:
+    """What the importer finds, each item closed behind its use."""
+    for item in importer.discover(roots):
+        assert isinstance(item, SourceItem), item
+        yield item
+        item.close()
 
 
 def _facts(roots: dict[str, str]) -> dict[str, tuple[bytes, int, int]]:

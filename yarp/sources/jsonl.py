@@ -1,0 +1,386 @@
+r"""Lines of a JSON-lines file that somebody else may be writing, read stably.
+
+A line ends at the byte `\n` and nowhere else. Only lines that were complete when the reading
+began are read; a last line without its newline waits, even if it parses. A line that is no
+JSON is an issue and is not handed on; nothing is repaired. Source: seed 003, "Stable reads".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+from attrs import frozen
+
+from yarp.sources.facts import Issue, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BLOCK_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 256 << 20
+"""A longer line is an issue: it would have to be held in memory as a whole."""
+
+# A kilobyte of zstd can hold 33 MB.
+_COMPRESSED_BYTES = 1 << 10
+_BOM = b"\xef\xbb\xbf"
+_DIGITS = bytes(ord("0") if 48 <= byte < 58 else ord("x") for byte in range(256))
+# 2**63 has 19 digits: what is longer or as long may not fit 64 bits.
+_LONG_NUMBER = b"0" * 19
+
+
+class Line:
+    """One complete line.
+
+    `number` counts from 1, `offset` is that of its first byte in the file (for a compressed
+    file, in its content), `data` its bytes without the newline, `value` the parsed JSON:
+    integers are exact whatever their size, and a lone surrogate has become U+FFFD.
+    """
+
+    __slots__ = ("_sha256", "data", "number", "offset", "value")
+
+    def __init__(self, number: int, offset: int, data: bytes, value: Any) -> None:
+        self.number = number
+        self.offset = offset
+        self.data = data
+        self.value = value
+        self._sha256: bytes | None = None
+
+    @property
+    def sha256(self) -> bytes:
+        """The digest of `data`, worked out when first asked for."""
+        if self._sha256 is None:
+            self._sha256 = hashlib.sha256(self.data).digest()
+        return self._sha256
+
+    def __repr__(self) -> str:
+        return f"Line(number={self.number}, offset={self.offset})"
+
+
+@frozen
+class Stat:
+    """What tells one state of a file from another, without reading it."""
+
+    device_id: int
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Stat:
+        """The part of `found` that counts."""
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+class SourceChanged(Rejected):
+    """The file was truncated, replaced or edited while it was read; an append is no change."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "source_changed_during_read", "the source changed while it was read; read it again"
+        )
+
+
+class JsonlFile:
+    """A JSON-lines file, plain or compressed with zstd (`.zst`), opened for one reading.
+
+        with JsonlFile(path) as file:
+            for line in file.lines(): ...
+            file.verify()
+
+    `issues` and `malformed` (the numbers of lines that are no JSON) grow while lines are read.
+    Raises OSError when the path is no regular file that can be read; links are not followed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.issues: list[Issue] = []
+        self.malformed: set[int] = set()
+        self.compressed = path.endswith(".zst")
+        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        found = os.fstat(self._fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(self._fd)
+            raise OSError(0, "not a regular file", path)
+        self.before = Stat.of(found)
+        self.complete_byte_count = 0
+        """How many bytes of the file the complete lines read so far make."""
+        self._digest = hashlib.sha256()
+        self.marks: dict[int, bytes] = {}
+        """For each length asked for with `mark`: the digest of that many first bytes."""
+        self._wanted: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; more than once does no harm."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    @property
+    def prefix_sha256(self) -> bytes:
+        """The digest of the first `complete_byte_count` bytes."""
+        return self._digest.digest()
+
+    @property
+    def waits(self) -> bool:
+        """Whether bytes of an incomplete last line were left for the next reading."""
+        return self.complete_byte_count < self.before.size_bytes
+
+    def mark(self, byte_count: int) -> None:
+        """Ask, before reading, for the digest of the first `byte_count` bytes."""
+        self._wanted = sorted({*self._wanted, byte_count})
+
+    def lines(self) -> Iterator[Line]:
+        """The complete lines that parse, in order. May be asked for once."""
+        number = offset = 0
+        for block in self._blocks():
+            long_numbers = _has_long_number(block)
+            records = block.split(b"\n")
+            records.pop()  # what follows the last newline: nothing
+            for data in records:
+                number += 1
+                try:
+                    value = orjson.loads(data)
+                    if long_numbers and _has_long_number(data):
+                        value = _exact(data.decode())
+                except ValueError:
+                    value = self._odd(number, offset, data)
+                    if value is _NOTHING:
+                        offset += len(data) + 1
+                        continue
+                yield Line(number, offset, data, value)
+                offset += len(data) + 1
+
+    def line_at(self, offset: int, number: int, length: int) -> Line:
+        """Read once more the line that began at `offset` and had `length` bytes.
+
+        Not for a compressed file, whose content has no places of its own (ValueError).
+        """
+        if self.compressed:
+            raise ValueError("a compressed file is read from its beginning only")
+        data = _pread(self._fd, length, offset)
+        try:
+            value = parse_json(data.removeprefix(_BOM) if offset == 0 else data)[0]
+        except ValueError:
+            raise SourceChanged from None
+        return Line(number, offset, data, value)
+
+    def verify(self) -> None:
+        """Make sure that what was read is a state the file had. Raises SourceChanged.
+
+        The file may have grown meanwhile: then its first bytes are read once more.
+        """
+        after = Stat.of(os.fstat(self._fd))
+        try:
+            named = os.lstat(self.path)
+        except OSError:
+            raise SourceChanged from None
+        before = self.before
+        if (named.st_dev, named.st_ino) != (before.device_id, before.inode):
+            raise SourceChanged
+        if after.size_bytes < before.size_bytes:
+            raise SourceChanged
+        if after.size_bytes == before.size_bytes:
+            if after.mtime_ns != before.mtime_ns:
+                raise SourceChanged
+        elif self.compressed or self._digest_again() != self.prefix_sha256:
+            raise SourceChanged
+
+    def _digest_again(self) -> bytes:
+        digest, place = hashlib.sha256(), 0
+        while place < self.complete_byte_count:
+            chunk = os.pread(self._fd, min(BLOCK_BYTES, self.complete_byte_count - place), place)
+            if not chunk:
+                break
+            digest.update(chunk)
+            place += len(chunk)
+        return digest.digest()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Bytes that end with a newline, in order: all complete lines, each block some of them."""
+        pieces: list[bytes] = []
+        held = 0
+        for chunk in self._content() if self.compressed else self._raw():
+            end = chunk.rfind(b"\n") + 1
+            if not end:
+                pieces.append(chunk)
+                held += len(chunk)
+                if held > LONGEST_LINE_BYTES:
+                    raise Rejected("line_too_long", "a line is longer than 256 MiB")
+                continue
+            block = b"".join([*pieces, chunk[:end]]) if pieces else chunk[:end]
+            pieces = [chunk[end:]] if end < len(chunk) else []
+            held = len(chunk) - end
+            if not self.compressed:
+                self._complete(block)
+            yield block
+        if self.compressed:
+            self.complete_byte_count = self.before.size_bytes
+
+    def _complete(self, block: bytes) -> None:
+        start = self.complete_byte_count
+        self.complete_byte_count = end = start + len(block)
+        view = memoryview(block)
+        while self._wanted and self._wanted[0] <= end:
+            place = self._wanted.pop(0)
+            self._digest.update(view[: place - start])
+            self.marks[place] = self._digest.digest()
+            view, start = view[place - start :], place
+        self._digest.update(view)
+
+    def _raw(self) -> Iterator[bytes]:
+        left = self.before.size_bytes
+        while left:
+            chunk = os.read(self._fd, min(BLOCK_BYTES, left))
+            if not chunk:
+                raise SourceChanged
+            left -= len(chunk)
+            yield chunk
+
+    def _content(self) -> Iterator[bytes]:
+        """What a compressed file holds; the digest is that of its own bytes."""
+        import zstandard
+
+        decompressor = zstandard.ZstdDecompressor()
+        frame = decompressor.decompressobj()
+        try:
+            for chunk in self._raw():
+                self._digest.update(chunk)
+                for start in range(0, len(chunk), _COMPRESSED_BYTES):
+                    piece = chunk[start : start + _COMPRESSED_BYTES]
+                    while piece:
+                        if frame.eof:
+                            frame = decompressor.decompressobj()
+                        yield frame.decompress(piece)
+                        piece = frame.unused_data if frame.eof else b""
+        except zstandard.ZstdError:
+            raise Rejected("malformed_zstd", "the file is not what zstd writes") from None
+        if not frame.eof:
+            raise Rejected("malformed_zstd", "the compressed file ends too early")
+
+    def _odd(self, number: int, offset: int, data: bytes) -> Any:
+        """The value of a line that the fast parser refuses, or `_NOTHING` with an issue."""
+        if not data.strip(b" \t\r"):
+            return _NOTHING
+        text = data.removeprefix(_BOM) if number == 1 else data
+        try:
+            value, replaced = parse_json(text)
+        except ValueError as error:
+            self.malformed.add(number)
+            self._report("malformed_jsonl", f"not a JSON record: {error}", number, offset, data)
+            return _NOTHING
+        if replaced:
+            what = "a lone surrogate has become U+FFFD"
+            self._report("lone_surrogate", what, number, offset, data)
+        return value
+
+    def _report(self, code: str, message: str, number: int, offset: int, data: bytes) -> None:
+        digest = hashlib.sha256(data).digest()
+        self.issues.append(
+            Issue(code, message, line_number=number, byte_offset=offset, record_sha256=digest)
+        )
+
+
+def parse_json(data: bytes) -> tuple[Any, bool]:
+    """The value of one JSON text, and whether a lone surrogate in it has become U+FFFD.
+
+    Integers are exact whatever their size; of an object's equal keys the last counts. Raises
+    ValueError, whose words name the kind of fault and quote nothing.
+    """
+    try:
+        value = orjson.loads(data)
+    except ValueError:
+        pass
+    else:
+        return (_exact(data.decode()), False) if _has_long_number(data) else (value, False)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    try:
+        value = _exact(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(_fault(data, error)) from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except ValueError:  # more digits than Python will read, or NaN
+        raise ValueError("a number that JSON does not have") from None
+    return _without_surrogates(value)
+
+
+class _Nothing:
+    pass
+
+
+_NOTHING = _Nothing()
+
+
+def _has_long_number(data: bytes) -> bool:
+    # Ten times as fast as a regular expression.
+    return _LONG_NUMBER in data.translate(_DIGITS)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
+
+
+def _exact(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+
+
+def _fault(data: bytes, error: json.JSONDecodeError) -> str:
+    if error.msg == "Extra data":
+        return "more than one JSON value"
+    if b"\0" in data:
+        return "NUL bytes"
+    if error.pos >= len(error.doc.rstrip()):
+        return "it ends too early"
+    return "no JSON value"
+
+
+def _without_surrogates(value: Any) -> tuple[Any, bool]:
+    try:
+        # Python's own writer passes lone surrogates on; no other character fails to encode.
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return _replaced(value), True
+    return value, False
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_replaced(item) for item in value]
+    if isinstance(value, dict):
+        return {_replaced(key): _replaced(item) for key, item in value.items()}
+    return value
+
+
+def _pread(fd: int, length: int, offset: int) -> bytes:
+    pieces = []
+    while length:
+        chunk = os.pread(fd, length, offset)
+        if not chunk:
+            raise SourceChanged
+        pieces.append(chunk)
+        length -= len(chunk)
+        offset += len(chunk)
+    return b"".join(pieces)

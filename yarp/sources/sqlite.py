@@ -1,0 +1,120 @@
+"""A database that somebody else may be writing, read through a private copy.
+
+Opening a database in WAL mode leaves `-shm` and `-wal` beside it, even read-only, and
+`immutable=1` misses what stands in the log. So the database, its log and a rollback journal
+are copied into a private directory, it is verified that none of them changed meanwhile, and
+the copy is opened. Source: seed 003, "Stable reads".
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+import time
+from urllib.parse import quote
+
+from yarp.sources.facts import Rejected
+from yarp.sources.jsonl import SourceChanged, Stat
+
+BESIDE = ("", "-wal", "-journal")
+"""What a database consists of while it is not being read: suffixes of its path."""
+
+_TRIES = 3
+_PAUSE_S = 0.1
+
+
+class Snapshot:
+    """The state of a database at one moment, as `connection`: read-only, in one transaction.
+
+    Raises OSError when the file cannot be read, and `Rejected` when it kept changing
+    (`source_changed_during_read`) or is no database (`malformed_database`).
+    """
+
+    def __init__(self, path: str, private_directory: str | None = None) -> None:
+        self.directory = tempfile.mkdtemp(prefix="copy-", dir=private_directory)
+        try:
+            self.before = _copy(path, os.path.join(self.directory, "copy"))
+            self.connection = _open(os.path.join(self.directory, "copy"))
+        except BaseException:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            raise
+
+    def close(self) -> None:
+        """Close the copy and remove it; more than once does no harm."""
+        self.connection.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def stat_parts(path: str) -> tuple[Stat | None, ...]:
+    """The states of the files that make up the database."""
+    return tuple(_stat(path + suffix) for suffix in BESIDE)
+
+
+def _stat(path: str) -> Stat | None:
+    try:
+        return Stat.of(os.lstat(path))
+    except FileNotFoundError:
+        return None
+
+
+def _copy(path: str, target: str) -> tuple[Stat | None, ...]:
+    for remaining in reversed(range(_TRIES)):
+        before = stat_parts(path)
+        whole = all(
+            _copy_file(path + suffix, target + suffix, found.size_bytes)
+            for suffix, found in zip(BESIDE, before, strict=True)
+            if found is not None
+        )
+        if before[0] is None:
+            raise FileNotFoundError(2, "no such file", path)
+        if whole and stat_parts(path) == before:
+            return before
+        for suffix in BESIDE:
+            if os.path.exists(target + suffix):
+                os.unlink(target + suffix)
+        if remaining:
+            time.sleep(_PAUSE_S)
+    raise SourceChanged
+
+
+def _copy_file(path: str, target: str, size_bytes: int) -> bool:
+    try:
+        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    with open(source, "rb", buffering=0) as read:
+        if not stat.S_ISREG(os.fstat(source).st_mode):
+            raise OSError(0, "not a regular file", path)
+        out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(out, "wb", buffering=0) as write:
+            shutil.copyfileobj(read, write, 1 << 20)
+            return write.tell() == size_bytes
+
+
+def _open(path: str) -> sqlite3.Connection:
+    try:
+        if os.path.exists(path + "-journal"):
+            # What a crashed writer began is undone first: a read-only connection could not.
+            with sqlite3.connect(path) as recovering:
+                recovering.execute("SELECT name FROM sqlite_master")
+            recovering.close()
+        connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
+        try:
+            connection.text_factory = _text
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("BEGIN")
+            connection.execute("SELECT name FROM sqlite_master").fetchone()
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.DatabaseError:
+        raise Rejected("malformed_database", "the file is no SQLite database") from None
+    return connection
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
