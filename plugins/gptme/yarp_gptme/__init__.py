@@ -1,36 +1,64 @@
-"""YARP for gptme: what can be captured, and what the host withholds."""
+"""YARP for gptme: a plugin inside gptme does the work; this declares the host."""
 
-from yarp.plugin import Health, Host, hookimpl
+from __future__ import annotations
+
+import os
+
+from yarp.plugin import Host, hookimpl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.plugin import CallStarted, Redactor, SpoolLocation
 
 
 @hookimpl
 def yarp_host() -> Host:
-    """Declare gptme. Nothing of it is captured yet."""
+    """Gptme: its shell tool, how the plugin gets in, and the hooks that gptme lacks."""
+    from yarp_gptme.install import health, install, spools, uninstall
+
     return Host(
         "gptme",
         title="gptme",
         shell_tools={"shell": "command"},
+        shell="/bin/bash" if os.path.exists("/bin/bash") else None,
+        # One bash lives as long as the conversation: a text run elsewhere would miss its state.
+        keeps_shell_state=True,
+        wrap="never",
+        install=install,
+        uninstall=uninstall,
         health=health,
+        spools=spools,
         withholds=(
-            (
-                "No hook stands between a command's pipe and gptme's buffer; streams are kept "
-                "only through functions that are wrapped at run time."
-            ),
-            "No hook tells of a tool that failed.",
-            (
-                "What gptme cut, decoded or redacted before a hook sees it is not the process's "
-                "own bytes."
-            ),
+            "No hook stands between a command's pipe and gptme's buffers; functions are wrapped.",
+            "No hook can refuse a call: tool.execute.pre goes on after an exception.",
+            "No hook tells of a call that raised, was interrupted or has no tool.",
+            "No hook changes a result: tool.transform and message.transform are never triggered.",
+            "The hook tool.execute.post has no messages of a tool that gives a single one.",
+            "No hook tells when a background job starts, is killed, or has been read to its end.",
+            "Commands that run with a terminal of their own, such as sudo, are not spooled.",
+            "The Python tool, gh, MCP and the browser give text that is cut or converted already.",
+            "What tmux, read and autocompact save is a selection; its receipt says so.",
+            "Answers to the tool that asks for secrets are kept by nobody.",
+            "Results in markdown format have no call id; such calls get one of YARP's own.",
         ),
     )
 
 
-def health(directory: str | None) -> Health:  # noqa: ARG001 - nothing is set up a project
-    """Whether gptme is on this machine; it cannot be hooked in yet."""
-    from shutil import which
+@hookimpl
+def yarp_redactors(policy: str) -> list[Redactor] | None:
+    """The configured credentials, for policy `gptme`."""
+    if policy != "gptme":
+        return None
+    from yarp_gptme.secrets import redactors
 
-    return Health(
-        installed=which("gptme") is not None,
-        hooked_in=False,
-        notes=("Live capture for gptme is not available in this version of yarp-gptme.",),
-    )
+    return redactors()
+
+
+@hookimpl
+def yarp_spool_location(call: CallStarted) -> SpoolLocation | None:
+    """The folder of a gptme call's conversation."""
+    if call.agent != "gptme":
+        return None
+    from yarp_gptme.place import location_of
+
+    return location_of(call.source_session_id)
