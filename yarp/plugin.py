@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from yarp.index.reader import Injected, Projector, TraceReader, classify_injected
     from yarp.index.text import instant_ms
     from yarp.reduce.families.base import Family, Piece, Status
+    from yarp.sources.content import json_sha256, rendered, without_copies
     from yarp.sources.facts import (
         Call,
         Issue,
@@ -136,7 +137,10 @@ __all__ = [
     "hostfile",
     "instant_ms",
     "items_below",
+    "json_sha256",
     "parse_json",
+    "rendered",
+    "without_copies",
 ]
 
 # What only readers of the past use, by the module it comes from: no live call may load these.
@@ -147,6 +151,7 @@ _COLD = {
     ),
     "yarp.index.reader": ("Injected", "Projector", "TraceReader", "classify_injected"),
     "yarp.index.text": ("instant_ms",),
+    "yarp.sources.content": ("json_sha256", "rendered", "without_copies"),
     "yarp.sources.facts": (
         *("Call", "Issue", "Observation", "Rejected", "Result", "Session", "SourceFact"),
     ),

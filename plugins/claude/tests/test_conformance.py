@@ -6,6 +6,7 @@ import os
 import pytest
 
 from yarp.testing.host import HostSuite
+from yarp.testing.importer import ImporterSuite
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -17,3 +18,39 @@ class TestClaude(HostSuite):
     def exchange(self):
         with open(os.path.join(HERE, "recordings", "call.json"), encoding="utf-8") as file:
             return json.load(file)
+
+
+class TestClaudeImporter(ImporterSuite):
+    plugin = "claude"
+
+    @pytest.fixture
+    def roots(self, tmp_path):
+        root = tmp_path / "projects"
+        folder = root / "-srv-demo" / "s-1"
+        (folder / "subagents").mkdir(parents=True)
+        (folder / "tool-results").mkdir()
+        saved = folder / "tool-results" / "b1.txt"
+        saved.write_text("line 1\nline 2\n")
+        frame = f"<persisted-output>\nOutput too large. Full output saved to: {saved}\n\nline 1"
+        write(folder.with_suffix(".jsonl"), [*turn(1, "README.md"), *turn(3, frame)])
+        write(folder / "subagents" / "agent-a7.jsonl", turn(5, "found"))
+        return {"projects": str(root)}
+
+
+def turn(number, text):
+    """A call and its result."""
+    use = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": "ls"}}
+    got = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text}
+    for at, kind, block in ((number, "assistant", use), (number + 1, "user", got)):
+        yield {
+            "type": kind,
+            "uuid": f"u-{at}",
+            "parentUuid": f"u-{at - 1}",
+            "sessionId": "s-1",
+            "timestamp": f"2026-11-30T03:00:0{at}.000Z",
+            "message": {"role": kind, "content": [block]},
+        }
+
+
+def write(path, records):
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))

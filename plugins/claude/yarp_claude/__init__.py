@@ -6,6 +6,10 @@ import os
 
 from yarp.plugin import Cut, Host, hookimpl
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.plugin import Importer
+
 
 @hookimpl
 def yarp_host() -> Host:
@@ -54,6 +58,14 @@ def yarp_host() -> Host:
             "Hooks do not tell which model made a call.",
         ),
     )
+
+
+@hookimpl
+def yarp_importers() -> list[Importer]:
+    """The importer of Claude Code's transcripts."""
+    from yarp_claude.importer import importer
+
+    return [importer()]
 
 
 def _shell() -> str:

@@ -6,6 +6,10 @@ import os
 
 from yarp.plugin import Cut, Host, hookimpl
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.plugin import Importer
+
 
 @hookimpl
 def yarp_host() -> Host:
@@ -31,6 +35,14 @@ def yarp_host() -> Host:
             "What you run yourself with ! is no tool call and is not archived.",
         ),
     )
+
+
+@hookimpl
+def yarp_importers() -> list[Importer]:
+    """The importer of Pi's sessions."""
+    from yarp_pi.importer import importer
+
+    return [importer()]
 
 
 def _shell() -> str:
