@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from yarp.testing.host import HostSuite
+from yarp.testing.importer import ImporterSuite
 
 
 class TestCodex(HostSuite):
@@ -32,3 +35,34 @@ class TestCodex(HostSuite):
             {**call, "hook_event_name": "PreToolUse"},
             {**call, "hook_event_name": "PostToolUse", "tool_response": "one\n"},
         ]
+
+
+class TestCodexImporter(ImporterSuite):
+    plugin = "codex"
+
+    @pytest.fixture
+    def roots(self, tmp_path):
+        lines = [
+            ("session_meta", {"id": "one", "timestamp": "2026-09-21T14:13:00.000Z", "cwd": "/srv"}),
+            (
+                "response_item",
+                {
+                    "type": "function_call",
+                    "name": "exec_command",
+                    "arguments": '{"cmd":"ls"}',
+                    "call_id": "call_1",
+                },
+            ),
+            (
+                "response_item",
+                {"type": "function_call_output", "call_id": "call_1", "output": "notes.txt\n"},
+            ),
+        ]
+        (tmp_path / "sessions").mkdir()
+        with (tmp_path / "sessions" / "rollout-one.jsonl").open("w") as file:
+            for number, (kind, payload) in enumerate(lines):
+                stamp = f"2026-09-21T14:13:00.{number:03}Z"
+                file.write(
+                    json.dumps({"timestamp": stamp, "type": kind, "payload": payload}) + "\n"
+                )
+        return {"sessions": str(tmp_path / "sessions")}

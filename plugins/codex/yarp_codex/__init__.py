@@ -6,6 +6,10 @@ import os
 
 from yarp.plugin import Cut, Host, hookimpl
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.plugin import Importer
+
 
 @hookimpl
 def yarp_host() -> Host:
@@ -50,6 +54,23 @@ def yarp_host() -> Host:
             "A session without a transcript (--ephemeral) does not say whether it is sandboxed.",
         ),
     )
+
+
+@hookimpl
+def yarp_importers() -> list[Importer]:
+    """The rollouts of past threads, for the dataset."""
+    from yarp.plugin import Importer
+    from yarp_codex.importer import ADAPTER_VERSION, OPTIONS, discover, read
+
+    return [
+        Importer(
+            "codex",
+            adapter_version=ADAPTER_VERSION,
+            options=OPTIONS,
+            discover=discover,
+            read=read,
+        )
+    ]
 
 
 def _shell() -> str:
