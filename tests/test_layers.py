@@ -28,7 +28,7 @@ LAYERS = [
     },
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},
-    {"capture", "record", "rescue", "runner", "ingest", "census", "usage"}
+    {"capture", "record", "spooling", "rescue", "runner", "ingest", "census", "usage"}
     | {"hook", "event", "shorten"},
     {"testing"},
     {"cli"},
@@ -39,6 +39,8 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 ALLOWED = {
     # When no child can be started to compile a stale cache, the process does it itself.
     ("yarp.cache", "yarp.compile"),
+    # The door opens on what plugins may use, wherever it stands, when it is asked for.
+    ("yarp.plugin", "yarp.spooling"),
 }
 # "cursor" alone may be a database's or a stream's.
 AGENTS = re.compile(

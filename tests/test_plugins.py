@@ -643,8 +643,11 @@ def test_hook_receipt_published_tells_all(site, capfd):
         "@hookimpl\n"
         "def yarp_receipt_published(receipt): print(receipt.capture_id)\n",
     )
-    receipt = types.Receipt(
-        "c1", process="exited", capture="complete", representation="binary", preview="complete"
+    receipt = plugin.Receipt(
+        "c1",
+        process=plugin.ProcessState.EXITED,
+        capture=plugin.CaptureState.COMPLETE,
+        representation=plugin.Representation.BINARY,
     )
     assert load(site).receipt_published(receipt) == []
     assert capfd.readouterr() == ("", "c1\n")

@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 
     from yarp.index.reader import TraceReader
     from yarp.sources.importers import Importer
+    from yarp.spool.declared import Redactor, SpoolLocation
+    from yarp.spool.receipt import Receipt
     from yarp.types import (
         CallEnded,
         CallStarted,
         Host,
-        Receipt,
-        Redactor,
         Reducer,
         RulePack,
-        SpoolLocation,
     )
 
 hookspec = pluggy.HookspecMarker("yarp")
@@ -132,11 +131,11 @@ def yarp_reducers() -> list[Reducer] | None:
 def yarp_redactors(policy: str) -> list[Redactor] | None:
     """Bring redactors that run before anything of a stream is kept.
 
-    Not called yet: no spooling host is built.
     Called once per spool of a host that spools; `yarp run` keeps exact bytes and does not ask.
-    None or an empty list: none for this policy. All redactors are chained, in plugin order and
-    the order given. An exception makes the capture `unavailable`: nothing that may hold a
-    secret is kept because a redactor was missing.
+    None or an empty list: none for this policy. All redactors are chained: the core's own for
+    well-known credentials first, then those of plugins, in plugin order and the order given.
+    An exception makes the capture `unavailable`: nothing that may hold a secret is kept because
+    a redactor was missing.
 
     :param policy: the name of the sanitation policy that the host asks for.
     :return: the redactors.
@@ -147,7 +146,6 @@ def yarp_redactors(policy: str) -> list[Redactor] | None:
 def yarp_spool_location(call: CallStarted) -> SpoolLocation | None:
     """Say where the spools of a call go.
 
-    Not called yet: no spooling host is built.
     Called once per call of a host that spools, at its start. None: not mine. Plugins are asked
     in order and the first answer wins; without one, or after an exception, the capture is
     `unavailable` and the call runs.
@@ -161,7 +159,6 @@ def yarp_spool_location(call: CallStarted) -> SpoolLocation | None:
 def yarp_receipt_published(receipt: Receipt) -> None:
     """Learn that a capture's receipt has been published.
 
-    Not called yet: no spooling host is built.
     Called once per receipt, after it is in place, by the process that published it. Answers
     are ignored. All plugins are told, in order, and an exception in one is reported on stderr
     and keeps no other from being told.

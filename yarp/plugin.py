@@ -63,6 +63,24 @@ if TYPE_CHECKING:
     from yarp.sources.importers import Importer, SourceItem, SourceOption
     from yarp.sources.jsonl import JsonlFile, Line, parse_json
     from yarp.sources.walk import files_below, items_below
+    from yarp.spool.declared import Redactor, SpoolLocation
+    from yarp.spool.live import Cursor, CursorInvalid, captures
+    from yarp.spool.preview import Budget, Preview
+    from yarp.spool.receipt import (
+        Accounting,
+        CaptureState,
+        Identity,
+        PreviewFact,
+        PreviewState,
+        ProcessState,
+        Receipt,
+        ReferenceState,
+        Representation,
+        StreamReceipt,
+    )
+    from yarp.spool.spool import Spool
+    from yarp.spool.whole import save_text
+    from yarp.spooling import open_spool
     from yarp.types import (
         Band,
         CallEnded,
@@ -72,23 +90,24 @@ if TYPE_CHECKING:
         Health,
         Host,
         Probe,
-        Receipt,
-        Redactor,
         Reducer,
         RulePack,
-        SpoolLocation,
-        StreamReceipt,
     )
 
     Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 __all__ = [
+    "Accounting",
     "Amend",
     "Band",
+    "Budget",
     "Call",
     "CallEnded",
     "CallStarted",
+    "CaptureState",
     "ConfigError",
+    "Cursor",
+    "CursorInvalid",
     "Cut",
     "DataError",
     "Decision",
@@ -97,6 +116,7 @@ __all__ = [
     "Family",
     "Health",
     "Host",
+    "Identity",
     "Importer",
     "Injected",
     "Issue",
@@ -110,12 +130,18 @@ __all__ = [
     "Observation",
     "Piece",
     "PluginError",
+    "Preview",
+    "PreviewFact",
+    "PreviewState",
     "Probe",
+    "ProcessState",
     "Projector",
     "Receipt",
     "Redactor",
     "Reducer",
+    "ReferenceState",
     "Rejected",
+    "Representation",
     "Result",
     "RulePack",
     "Session",
@@ -123,6 +149,7 @@ __all__ = [
     "SourceFact",
     "SourceItem",
     "SourceOption",
+    "Spool",
     "SpoolLocation",
     "Status",
     "StorageError",
@@ -131,6 +158,7 @@ __all__ = [
     "UsageError",
     "UsageSample",
     "YarpError",
+    "captures",
     "classify_injected",
     "files_below",
     "hookimpl",
@@ -138,12 +166,15 @@ __all__ = [
     "instant_ms",
     "items_below",
     "json_sha256",
+    "open_spool",
     "parse_json",
     "rendered",
+    "save_text",
     "without_copies",
 ]
 
-# What only readers of the past use, by the module it comes from: no live call may load these.
+# What only readers of the past and spooling hosts use, by the module it comes from: no live call
+# of another host may load these.
 _COLD = {
     "yarp.index.facts": (
         *("Amend", "Drop", "Fact", "Item", "Link", "LoopEnd", "LoopModel", "LoopStart"),
@@ -158,6 +189,16 @@ _COLD = {
     "yarp.sources.importers": ("Importer", "SourceItem", "SourceOption"),
     "yarp.sources.jsonl": ("JsonlFile", "Line", "parse_json"),
     "yarp.sources.walk": ("files_below", "items_below"),
+    "yarp.spool.declared": ("Redactor", "SpoolLocation"),
+    "yarp.spool.live": ("Cursor", "CursorInvalid", "captures"),
+    "yarp.spool.preview": ("Budget", "Preview"),
+    "yarp.spool.receipt": (
+        *("Accounting", "CaptureState", "Identity", "PreviewFact", "PreviewState"),
+        *("ProcessState", "Receipt", "ReferenceState", "Representation", "StreamReceipt"),
+    ),
+    "yarp.spool.spool": ("Spool",),
+    "yarp.spool.whole": ("save_text",),
+    "yarp.spooling": ("open_spool",),
 }
 
 

@@ -26,10 +26,8 @@ from yarp.sources.importers import Importer
 from yarp.types import (
     WRAPS,
     Host,
-    Redactor,
     Reducer,
     RulePack,
-    SpoolLocation,
     Value,
 )
 
@@ -40,7 +38,9 @@ if TYPE_CHECKING:
 
     from yarp.index.reader import TraceReader
     from yarp.settings import Settings
-    from yarp.types import CallEnded, CallStarted, Receipt
+    from yarp.spool.declared import Redactor, SpoolLocation
+    from yarp.spool.receipt import Receipt
+    from yarp.types import CallEnded, CallStarted
 
 GROUP = "yarp"
 CALLBACKS = ("yarp_rewrite_input", "yarp_call_started", "yarp_call_finished")
