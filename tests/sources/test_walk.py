@@ -88,3 +88,10 @@ def test_a_file_beside_an_item_is_read_only_below_the_root(root, tmp_path):
         assert item.read_beside(path) is None
     with pytest.raises(Rejected):
         item.read_beside("a/y.txt", most_bytes=2)
+
+
+def test_what_is_passed_over_is_not_entered_and_leads_nowhere(root, tmp_path):
+    (root / "out").symlink_to(tmp_path)
+    (root / "a" / "leak.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    passed = {"out", "a/c", "a/leak.jsonl"}
+    assert [*files_below(str(root), (".jsonl",), passed.__contains__)] == ["b.jsonl", "a/x.jsonl"]

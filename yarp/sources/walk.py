@@ -27,21 +27,27 @@ def items_below(
     suffixes: tuple[str, ...],
     database: bool = False,
     accept: Callable[[str], bool] | None = None,
+    passes_over: Callable[[str], bool] | None = None,
 ) -> Iterator[SourceItem | Issue]:
     """An item for each regular file below `root` whose name ends with one of `suffixes`.
 
-    `accept(relative_path)` may leave files out. An `Issue` for each directory that cannot be
-    read (`unreadable`) and for each link, directories' or of such a name, that leads out of
-    the root (`path_escape`).
+    `accept(relative_path)` may leave files out, `passes_over(relative_path)` directories and
+    links, so that nothing is said of what is in them or where they lead. An `Issue` for each
+    directory that cannot be read (`unreadable`) and for each link, directories' or of such a
+    name, that leads out of the root (`path_escape`).
     """
-    for found in files_below(root, suffixes):
+    for found in files_below(root, suffixes, passes_over):
         if isinstance(found, Issue):
             yield found
         elif accept is None or accept(found):
             yield SourceItem(kind, root, found, database=database)
 
 
-def files_below(root: str, suffixes: tuple[str, ...]) -> Iterator[str | Issue]:
+def files_below(
+    root: str,
+    suffixes: tuple[str, ...],
+    passes_over: Callable[[str], bool] | None = None,
+) -> Iterator[str | Issue]:
     """As `items_below`, with relative paths."""
     real = os.path.realpath(root)
     pending = [""]
@@ -57,12 +63,15 @@ def files_below(root: str, suffixes: tuple[str, ...]) -> Iterator[str | Issue]:
         files = []
         for entry in entries:
             path = os.path.join(below, entry.name)
+            is_file = entry.is_file(follow_symlinks=False)
+            if passes_over is not None and not is_file and passes_over(path):
+                continue
             if entry.is_symlink():
                 if _escapes(entry.path, real, suffixes):
                     yield Issue("path_escape", "a link leads out of the root; it is not followed")
             elif entry.is_dir(follow_symlinks=False):
                 pending.append(path)
-            elif entry.name.endswith(suffixes) and entry.is_file(follow_symlinks=False):
+            elif entry.name.endswith(suffixes) and is_file:
                 files.append(path)
         yield from reversed(files)
 

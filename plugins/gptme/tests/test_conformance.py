@@ -1,7 +1,38 @@
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from yarp.testing.host import HostSuite
+from yarp.testing.importer import ImporterSuite
 
 
 class TestGptme(HostSuite):
     plugin = "gptme"
+
+
+class TestGptmeImporter(ImporterSuite):
+    plugin = "gptme"
+
+    @pytest.fixture
+    def roots(self, tmp_path):
+        root = tmp_path / "logs"
+        conversations = {
+            "markdown": ["```shell\nls\n```", None],
+            "tool": ['@shell(call_1): {"command": "ls"}', "call_1"],
+        }
+        for name, (text, call_id) in conversations.items():
+            messages = [
+                {"role": "user", "content": "please"},
+                {"role": "assistant", "content": text, "metadata": {"model": "local/mock"}},
+                {"role": "system", "content": "README.md"}
+                | ({"call_id": call_id} if call_id else {}),
+            ]
+            path = root / name / "conversation.jsonl"
+            path.parent.mkdir(parents=True)
+            lines = [
+                {"timestamp": f"2026-11-30T03:05:0{at}"} | one for at, one in enumerate(messages)
+            ]
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return {"logs": str(root)}

@@ -8,7 +8,7 @@ from yarp.plugin import Host, hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from yarp.plugin import CallStarted, Redactor, SpoolLocation
+    from yarp.plugin import CallStarted, Importer, Redactor, SpoolLocation
 
 
 @hookimpl
@@ -62,3 +62,11 @@ def yarp_spool_location(call: CallStarted) -> SpoolLocation | None:
     from yarp_gptme.place import location_of
 
     return location_of(call.source_session_id)
+
+
+@hookimpl
+def yarp_importers() -> list[Importer]:
+    """The importer of gptme's conversations."""
+    from yarp_gptme.importer import importer
+
+    return [importer()]
