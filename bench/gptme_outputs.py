@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -74,19 +73,20 @@ def background(folder):
     }
 
 
-def main(work):
+def main(what, work):
     answer = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):  # gptme prints to its user
-        for number, output in enumerate(outputs.table()):
+        if what == "tasks":
+            shown = [(task.name, task.output) for task in outputs.tasks()]
+        else:
+            shown = [(output.name, output) for output in outputs.table()]
+        for number, (name, output) in enumerate(shown):
             folder = Path(work) / str(number)
             folder.mkdir()
-            print(json.dumps(formatted(output, folder)), file=answer)
-        print(json.dumps(background(Path(work))), file=answer)
+            print(json.dumps({**formatted(output, folder), "name": name}), file=answer)
+        if what == "table":
+            print(json.dumps(background(Path(work))), file=answer)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(sys.argv[1])
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            main(folder)
+    main(*sys.argv[1:])

@@ -90,6 +90,42 @@ def one_line():
     )
 
 
+class Task:
+    """What somebody looks for in an output, the command that finds it in a file, the answer."""
+
+    def __init__(self, name, output, argv, answer):
+        self.name = name
+        self.output = output
+        self.argv = argv  # the file's path comes last
+        self.answer = answer
+
+
+def tasks():
+    """Selective retrieval, as the contract asks for it: by the ordinary tools for local files."""
+    rows = csv().stdout.splitlines(keepends=True)[23_457:23_462]
+    return [
+        Task(
+            "the failing test",
+            pytest(failing=12_345),
+            ["grep", "FAILED"],
+            "tests/test_prices.py::test_item_12345 FAILED\n",
+        ),
+        Task(
+            "one API object",
+            api(),
+            ["jq", "-c", ".[] | select(.id == 7777)"],
+            '{"id":7777,"name":"lamp","stock":"some"}\n',
+        ),
+        Task("a range of CSV rows", csv(), ["sed", "-n", "23458,23462p"], "".join(rows)),
+        Task(
+            "the compiler's error",
+            compiler(),
+            ["grep", "error:"],
+            compiler().needles[0].splitlines(keepends=True)[0],
+        ),
+    ]
+
+
 def table():
     return [compact(), pytest(), api(), compiler(), csv(), one_line()]
 

@@ -29,7 +29,7 @@ LAYERS = [
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},
     {"capture", "record", "spooling", "rescue", "runner", "ingest", "census", "usage"}
-    | {"hook", "event", "shorten"},
+    | {"hook", "event", "shorten", "runs"},
     {"testing"},
     {"cli"},
     {"__main__"},

@@ -34,6 +34,11 @@ _COMMANDS = {
     "rewrite": ("yarp.cli.plan", "rewrite", "Print the text that runs a command below yarp run."),
     "reduce": ("yarp.cli.reduce", None, "Shorten what another program ran; a filter."),
     "archive": ("yarp.cli.archive", "command", "Verify, measure, prune and feed the archive."),
+    "receipt": (
+        "yarp.cli.receipt",
+        "command",
+        "What was captured of a command, and what was lost.",
+    ),
     "rules": ("yarp.cli.rules", "command", "List, explain, test and write rules."),
     "stats": ("yarp.cli.stats", "command", "Tokens shown, against what the host would have shown."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),

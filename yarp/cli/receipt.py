@@ -1,0 +1,566 @@
+"""`yarp receipt`: what was captured of a command's output, and how completely.
+
+Engines are imported inside the commands, so that each pays for itself alone. Content is printed
+only where an option asks for it, and never more than a bound.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+from click.exceptions import Exit
+
+from yarp.cli import text
+from yarp.errors import ArchiveCorrupt, DataError, ReferenceUnknown, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from yarp.spool.follow import Part
+    from yarp.spool.receipt import Receipt
+    from yarp.spool.shelf import Capture, Standing
+
+_SHOWN = 20
+_TAIL_BYTES = 4096
+_POLL_SECONDS = 0.1
+_SHORT_ID = 12
+_CALL = "yr_"
+
+_in = click.option(
+    "--in",
+    "directories",
+    multiple=True,
+    metavar="DIRECTORY",
+    help="A conversation's directory, or one above several; repeat for more.",
+)
+_stream = click.option("--stream", metavar="NAME", help="Only this one, such as stdout.")
+_raw = click.option("--raw", is_flag=True, help="Binary bytes as they are, not escaped.")
+
+
+@click.group("receipt")
+@text.shows(
+    "yarp receipt list",
+    "yarp receipt show 3f9c21ab",
+    "yarp receipt show 3f9c21ab --stream stderr --bytes 0:4096",
+    "yarp receipt tail 3f9c21ab --follow",
+    "yarp receipt verify ~/conversation",
+)
+def command() -> None:
+    """Read what was captured of commands: how they ended, what is kept, what was lost."""
+
+
+@command.command("list")
+@click.argument("directories", nargs=-1, metavar="[DIRECTORY]...")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(min=1),
+    default=_SHOWN,
+    show_default=True,
+    help="The newest ones.",
+)
+@text.json_option
+@text.shows(
+    "yarp receipt list", "yarp receipt list ~/conversation --limit 100", "yarp receipt list --json"
+)
+def list_command(directories: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """List captures, the newest first: below the directories, or all that YARP knows of.
+
+    Without a directory these are the conversations of hosts that spool, and the runs in the
+    archive. Nothing of what was printed is shown.
+    """
+    found = [*_spooled(_roots(directories))]
+    if not directories:
+        found += _archived(limit)
+    found.sort(key=lambda row: row["created_at_ms"] or 0, reverse=True)
+    more = max(0, len(found) - limit)
+    if as_json:
+        text.print_json({"receipts": found[:limit], "not_listed": more})
+        return
+    if not found:
+        click.echo("no captures")
+        return
+    header = ("CAPTURE", "STARTED", "PROCESS", "KEPT", "BYTES", "COMMAND")
+    click.echo(text.table(header, map(_cells, found[:limit])))
+    if more:
+        text.report([f"{more} older ones are not listed; see: yarp receipt list --limit N"])
+
+
+@command.command("show")
+@click.argument("capture", metavar="CAPTURE")
+@_in
+@_stream
+@click.option("--bytes", "span", metavar="A:B", help="Print these bytes of --stream, from 0.")
+@_raw
+@text.json_option
+@text.shows(
+    "yarp receipt show 3f9c21ab",
+    "yarp receipt show yr_0123456789abcdef0123456789abcdef",
+    "yarp receipt show 3f9c21ab --stream stdout --bytes 0:4096",
+)
+def show_command(
+    capture: str,
+    directories: tuple[str, ...],
+    stream: str | None,
+    span: str | None,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Print a receipt; with --stream and --bytes, that part of what is kept.
+
+    CAPTURE is an id or the beginning of one, the path of a file of a capture, or a reference of
+    the archive. A part of a text begins and ends between characters.
+    """
+    if (stream is None) is not (span is None):
+        raise UsageError("--stream and --bytes go together: --stream stdout --bytes 0:4096")
+    if capture.startswith(_CALL):
+        if stream is not None:
+            raise UsageError(
+                f"the archive has it; run: yarp read {capture} {stream} --bytes {span}"
+            )
+        _show(_call(capture), None, None, as_json=as_json)
+        return
+    from yarp.spool import shelf
+
+    found = shelf.find(capture, _roots(directories))
+    if stream is None or span is None:
+        standing = shelf.standing(found)
+        _show(standing.receipt, found, standing, as_json=as_json)
+    else:
+        _show_part(found, stream, span, raw=raw, as_json=as_json)
+
+
+@command.command("verify")
+@click.argument("directories", nargs=-1, metavar="[DIRECTORY]...")
+@text.json_option
+@text.shows("yarp receipt verify", "yarp receipt verify ~/conversation --json")
+def verify_command(directories: tuple[str, ...], as_json: bool) -> None:
+    """Check modes, digests and counts of captures, without printing anything of them.
+
+    What an owner that died left behind is counted and is no problem. Problems end with status
+    65. For the runs in the archive: yarp archive verify.
+    """
+    import attrs
+
+    from yarp.spool.verify import verify
+
+    reports = [verify(root) for root in _roots(directories)]
+    counts = {
+        name: sum(getattr(report, name) for report in reports)
+        for name in ("published", "partial", "running", "left")
+    }
+    problems = [problem for report in reports for problem in report.problems]
+    if as_json:
+        rows = [attrs.asdict(problem) for problem in problems]
+        text.print_json({"ok": not problems, **counts, "problems": rows})
+    else:
+        for name, count in counts.items():
+            click.echo(f"{name}: {count}")
+        text.report(f"{problem.path}: {problem.what}" for problem in problems)
+        count = len(problems)
+        click.echo(f"captures: {count} problem{'s'[: count != 1]}" if count else "captures: ok")
+    if problems:
+        raise Exit(DataError.exit_code)
+
+
+@command.command("tail")
+@click.argument("capture", metavar="CAPTURE")
+@_in
+@_stream
+@click.option("--follow", "-f", is_flag=True, help="Go on until the capture is over.")
+@click.option("--consumer", metavar="NAME", help="Go on where this one stopped, and keep where.")
+@click.option(
+    "--bytes",
+    "byte_length",
+    type=click.IntRange(min=4),
+    default=_TAIL_BYTES,
+    show_default=True,
+    help="The last bytes of each stream; with --consumer, at most that many.",
+)
+@_raw
+@text.json_option
+@text.shows(
+    "yarp receipt tail 3f9c21ab",
+    "yarp receipt tail 3f9c21ab --follow --stream stdout",
+    "yarp receipt tail 3f9c21ab --consumer me",
+)
+def tail_command(
+    capture: str,
+    directories: tuple[str, ...],
+    stream: str | None,
+    follow: bool,
+    consumer: str | None,
+    byte_length: int,
+    raw: bool,
+    as_json: bool,
+) -> None:
+    """Print the end of what is kept, also while the command runs.
+
+    Every consumer has a cursor of its own: reading moves no other's, and takes no notice of
+    completion away. With --json, one object a line.
+    """
+    from yarp.spool import shelf
+    from yarp.spool.follow import Follower, load_cursor, save_cursor
+
+    if capture.startswith(_CALL):
+        raise UsageError(
+            f"the archive has it; run: yarp read {capture} {stream or 'stdout'} --tail 40"
+        )
+    if byte_length > _cap():
+        raise UsageError(f"--bytes is at most {_cap()}, as output.recovery_cap_bytes says")
+    found = shelf.find(capture, _roots(directories))
+    follower = Follower(
+        found,
+        found.streams if stream is None else [stream],
+        None if consumer is None else load_cursor(found, consumer),
+    )
+    if consumer is None:
+        follower.skip_to_tail(byte_length)
+    printer = _Printer(headed=stream is None, raw=raw, as_json=as_json)
+    while True:
+        parts = follower.poll(byte_length * (len(follower.streams) if consumer is None else 1))
+        standing = follower.standing
+        assert standing is not None  # noqa: S101 - poll has set it
+        for part in parts:
+            printer.write(part, is_text=standing.receipt.representation != "binary")
+            follower.passed(part)
+        sys.stdout.flush()
+        if consumer is not None and parts:
+            save_cursor(follower, consumer)
+        if not follow or (standing.state != "running" and not parts):
+            break
+        if not parts:
+            time.sleep(_POLL_SECONDS)
+    printer.end(standing)
+
+
+@command.command("export")
+@click.argument("directory")
+@click.argument("target")
+@click.option("--only", multiple=True, metavar="CAPTURE", help="Only this capture; repeatable.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="CAPTURE[:STREAM]",
+    help="Leave out what was printed; the receipt says that it is unavailable. Repeatable.",
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="How much may be copied; 128 MiB if not said.",
+)
+@click.option("--child", is_flag=True, help="Without command labels and the session's id.")
+@text.json_option
+@text.shows(
+    "yarp receipt export ~/conversation ~/copy",
+    "yarp receipt export ~/conversation ~/copy --without 3f9c21ab:stderr",
+    "yarp receipt export ~/conversation ~/child --only 3f9c21ab --child",
+)
+def export_command(
+    directory: str,
+    target: str,
+    only: tuple[str, ...],
+    without: tuple[str, ...],
+    max_bytes: int | None,
+    child: bool,
+    as_json: bool,
+) -> None:
+    """Copy a conversation's receipts and what they name into the new directory TARGET.
+
+    References lead to the copies; what may not go along, is missing or damaged is marked
+    unavailable. A running capture stays.
+    """
+    import attrs
+
+    from yarp.spool import shelf
+    from yarp.spool.export import MAX_BYTES, export
+
+    wanted = {shelf.find(word, [directory]).capture_id for word in only}
+    denied = set()
+    for word in without:
+        capture_id, _, stream = word.partition(":")
+        named = shelf.find(capture_id, [directory])
+        if stream and stream not in named.streams:
+            raise ReferenceUnknown(f"--without {word!a}: there is no such stream")
+        denied |= {(named.capture_id, name) for name in ([stream] if stream else named.streams)}
+    exported = export(
+        (one for one in shelf.captures(directory) if not wanted or one.capture_id in wanted),
+        target,
+        permitted=lambda capture_id, stream: (capture_id, stream) not in denied,
+        max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
+        for_child=child,
+    )
+    if as_json:
+        text.print_json(
+            {
+                "target": os.path.abspath(target),
+                "receipts": [receipt.plain() for receipt in exported.receipts],
+                "byte_length": exported.byte_length,
+                "left": [attrs.asdict(left) for left in exported.left],
+            }
+        )
+        return
+    click.echo(f"receipts: {len(exported.receipts)}")
+    click.echo(f"bytes: {exported.byte_length}")
+    for left in exported.left:
+        what = left.capture_id if left.stream is None else f"{left.capture_id} {left.stream}"
+        text.report([f"{what} did not go along: {left.reason}"])
+
+
+# Where captures are
+
+
+def _roots(directories: tuple[str, ...]) -> list[str]:
+    """The directories that were named, else those of the hosts that spool."""
+    if directories:
+        return [*directories]
+    from yarp.plugins import Plugins, sentence
+
+    loaded = Plugins.load()
+    roots = []
+    problems = []
+    for host in loaded.hosts().values():
+        if host.spools is None:
+            continue
+        try:
+            roots += [root for root in host.spools() if os.path.isdir(root)]
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises
+            problems.append(f"host {host.name}: its spools are not known: {sentence(error)}")
+    text.report([*loaded.problems, *problems])
+    return [*dict.fromkeys(roots)]
+
+
+def _spooled(roots: list[str]) -> Iterator[dict[str, Any]]:
+    from yarp.spool import shelf
+
+    for root in roots:
+        for capture in shelf.captures(root):
+            try:
+                standing = shelf.standing(capture)
+            except DataError as error:
+                text.report([str(error)])
+                continue
+            yield _row(standing.receipt, capture, standing)
+
+
+def _archived(limit: int) -> list[dict[str, Any]]:
+    """The runs in the archive; none where there is no archive."""
+    from yarp import paths, runs
+    from yarp.archive.read import Reader
+    from yarp.config import load_config
+
+    path = paths.archive_file(load_config().settings().archive_path)
+    if not os.path.lexists(path):
+        return []
+    reader = Reader.open(path)
+    try:
+        return [_row(receipt, None, None) for receipt in runs.receipts(reader, limit=limit)]
+    except ArchiveCorrupt as error:
+        text.report([f"{error}; run: yarp archive verify"])
+        return []
+    finally:
+        reader.close()
+
+
+def _call(reference: str) -> Receipt:
+    from yarp import paths, runs
+    from yarp.archive.read import Reader
+    from yarp.config import load_config
+
+    reader = Reader.open(paths.archive_file(load_config().settings().archive_path))
+    try:
+        receipt = runs.receipt(reader, reader.call(reference))
+    finally:
+        reader.close()
+    if receipt is None:
+        raise ReferenceUnknown(f"{reference} did not run below yarp run; it has no receipt")
+    return receipt
+
+
+# What is printed
+
+
+def _row(receipt: Receipt, capture: Capture | None, standing: Standing | None) -> dict[str, Any]:
+    """A receipt for programs: as it was published, with how it stands and where it lies."""
+    files = {}
+    if capture is not None and standing is not None and receipt.reference_state == "local":
+        live = "" if standing.state == "published" else ".live"
+        files = {
+            stream.name: capture.path(stream.name + live)
+            for stream in receipt.streams
+            if stream.reference is not None
+        }
+    return {
+        "state": "archived" if standing is None else str(standing.state),
+        "directory": None if capture is None else capture.directory,
+        "files": files,
+        **receipt.plain(),
+    }
+
+
+def _process(row: dict[str, Any]) -> str:
+    if row["process"] is None:
+        return "unknown"
+    said = str(row["process"])
+    if row["signal"] is not None:
+        return f"{said}, signal {row['signal']}"
+    return said if row["exit_code"] is None else f"{said} {row['exit_code']}"
+
+
+def _kept(row: dict[str, Any]) -> str:
+    said = str(row["capture"])
+    return f"{said}: {row['capture_reason']}" if row["capture_reason"] else said
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from yarp.recover.calls import moment, safe
+
+    capture_id = row["capture_id"]
+    counts = [stream["committed"] for stream in row["streams"]]
+    known = [count for count in counts if count is not None]
+    return (
+        capture_id if row["state"] == "archived" else capture_id[:_SHORT_ID],
+        "-" if row["created_at_ms"] is None else moment(row["created_at_ms"]),
+        _process(row),
+        _kept(row),
+        f"{sum(known):,}" if known else "-",
+        "-" if row["command_label"] is None else safe(row["command_label"])[:60],
+    )
+
+
+def _show(
+    receipt: Receipt, capture: Capture | None, standing: Standing | None, *, as_json: bool
+) -> None:
+    row = _row(receipt, capture, standing)
+    if as_json:
+        text.print_json(row)
+        return
+    from yarp.recover.calls import moment, safe
+
+    preview = row["preview"]
+    lines = {
+        "capture": f"{row['capture_id']} ({row['state']})",
+        "command": None if row["command_label"] is None else safe(row["command_label"]),
+        "call": row["source_call_id"],
+        "job": row["job_id"],
+        "process": _process(row) + (f": {row['process_reason']}" if row["process_reason"] else ""),
+        "kept": f"{_kept(row)}, as {row['representation']}",
+        "shown": preview and f"{preview['state']}, {preview['byte_length']:,} bytes",
+        "started": row["created_at_ms"] and moment(row["created_at_ms"]),
+        "finished": row["finished_at_ms"] and moment(row["finished_at_ms"]),
+        "files": str(row["reference_state"]),
+    }
+    for name, value in lines.items():
+        if value is not None:
+            click.echo(f"{name + ':':10}{value}")
+    for stream in row["streams"]:
+        counts = [
+            f"{name} {'unknown' if stream[name] is None else format(stream[name], ',')}"
+            for name in ("observed", "accepted", "pending", "discarded", "committed")
+        ]
+        click.echo(f"{stream['name'] + ':':10}{', '.join(counts)}")
+        path = row["files"].get(stream["name"])
+        if path is not None:
+            click.echo(f"{'':10}{path}")
+
+
+def _show_part(capture: Capture, stream: str, span: str, *, raw: bool, as_json: bool) -> None:
+    from yarp.spool import shelf
+    from yarp.spool.follow import Part, read_range
+
+    start, end = _span(span)
+    standing = shelf.standing(capture)
+    with capture.opened() as directory:
+        file = shelf.open_stream(directory, capture, stream)
+        if file is None:
+            raise ReferenceUnknown(f"nothing is kept of {stream} of {capture.capture_id}")
+        try:
+            size = os.fstat(file).st_size
+            end = size if end is None else end
+            if start > size or end > size:
+                raise ReferenceUnknown(f"bytes {span} are not there; {stream} has {size} bytes")
+            if end - start > _cap():
+                raise DataError(
+                    f"these are {end - start} bytes, more than the {_cap()} that one answer may "
+                    f"give; read fewer, such as --bytes {start}:{start + _cap()}"
+                )
+            is_text = standing.receipt.representation != "binary"
+            part = Part(stream, *read_range(file, start, end, text=is_text))
+        finally:
+            os.close(file)
+    _Printer(headed=False, raw=raw, as_json=as_json).write(part, is_text=is_text)
+
+
+def _span(given: str) -> tuple[int, int | None]:
+    first, colon, last = given.partition(":")
+    if not colon or not first.isdecimal() or not (last.isdecimal() or not last):
+        raise UsageError(f"--bytes {given!a}: write it as 0:4096, or 4096: to the end")
+    start, end = int(first), int(last) if last else None
+    if end is not None and end < start:
+        raise UsageError(f"--bytes {given!a}: the second number is not below the first")
+    return start, end
+
+
+def _cap() -> int:
+    from yarp.config import load_config
+
+    return load_config().settings().recovery_cap_bytes
+
+
+class _Printer:
+    """Puts parts on standard output: exact text, escaped binary bytes, or a JSON object a line."""
+
+    def __init__(self, *, headed: bool, raw: bool, as_json: bool) -> None:
+        self._headed = headed
+        self._raw = raw
+        self._as_json = as_json
+        self._stream: str | None = None
+        self._line_open = False
+
+    def write(self, part: Part, *, is_text: bool) -> None:
+        """Print a part."""
+        if self._as_json:
+            said: dict[str, Any] = {"stream": part.stream, "start": part.start, "end": part.end}
+            if is_text:
+                said["text"] = part.data.decode("utf-8", "replace")
+            else:
+                said["base64"] = base64.b64encode(part.data).decode()
+            self._line(said)
+            return
+        if self._headed and part.stream != self._stream:
+            before = "\n" if self._line_open else ""
+            sys.stdout.write(f"{before}==> {part.stream} <==\n")
+        self._stream = part.stream
+        data = part.data
+        from yarp.spool.preview import safe
+
+        if not self._raw and (not is_text or sys.stdout.isatty()):
+            data = safe(data).encode()
+        self._line_open = data[-1:] not in {b"", b"\n"}
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def end(self, standing: Standing) -> None:
+        """Say how it stands: after a tail, what was printed is all there is, or it is not."""
+        receipt = standing.receipt
+        if self._as_json:
+            names = ("process", "exit_code", "signal", "capture", "capture_reason")
+            self._line(
+                {"state": str(standing.state)} | {name: getattr(receipt, name) for name in names}
+            )
+            return
+        row = _row(receipt, None, standing)
+        text.report([f"{standing.state}; process {_process(row)}; capture {_kept(row)}"])
+
+    def _line(self, value: dict[str, Any]) -> None:
+        import json
+
+        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
