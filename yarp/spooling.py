@@ -6,6 +6,7 @@ why. Source: spec "Architecture", Contract; seed 004.
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +43,9 @@ def open_spool(
     `sanitation` is the policy that plugins are asked for redactors of; the core's own come
     before theirs, whatever it is. Only redacted text has any. `suppressed`: the host keeps the
     output of this call from being shown, for security; then it is not kept either. `plugins`
-    default to those of this environment, loaded anew. `report` gets a sentence for each thing
-    that went wrong; None: stderr. `options` are those of `Spool`. Never raises for a plugin's
-    fault.
+    default to those of this environment, loaded once a process. `report` gets a sentence for
+    each thing that went wrong; None: stderr. `options` are those of `Spool`. Never raises for a
+    plugin's fault.
     """
     say = report or _say
     identity = Identity(
@@ -59,7 +60,7 @@ def open_spool(
         return Spool(None, without=(CaptureState.DISABLED, "suppressed"), **options)
     reason = "no-plugins"
     try:
-        plugins = plugins or Plugins.load()
+        plugins = plugins or _installed()
         redactors: list[Redactor] = []
         if representation is Representation.REDACTED_TEXT:
             reason = "redactor-failed"
@@ -79,6 +80,11 @@ def open_spool(
     if spool.problem is not None:
         say(spool.problem)
     return spool
+
+
+@functools.cache
+def _installed() -> Plugins:
+    return Plugins.load()
 
 
 def _say(text: str) -> None:

@@ -130,7 +130,7 @@ class Spool:
         self._receipt: Receipt | None = None
         self._kept = False
         self._claimed = False
-        self._process: tuple[ProcessState, int | None, int | None, str | None] = (
+        self._process: tuple[ProcessState | None, int | None, int | None, str | None] = (
             ProcessState.RUNNING,
             None,
             None,
@@ -333,16 +333,19 @@ class Spool:
 
     def finish(
         self,
-        process: ProcessState = ProcessState.EXITED,
+        process: ProcessState | None = ProcessState.EXITED,
         *,
         exit_code: int | None = None,
         signal: int | None = None,
         process_reason: str | None = None,
         unended: str = "drain-timeout",
+        upstream: str | None = None,
     ) -> Receipt:
         """Settle everything, publish the receipt and give it; the first call decides.
 
-        `unended`: the reason why the capture is partial, when a stream did not have its end. It
+        `process` None: there was none, as for a text that a tool hands over.
+        `upstream`: why what was handed over may not have been all; the capture is partial then,
+        though all of that is kept. `unended`: the reason when a stream did not have its end. It
         waits for a storage that does not answer, for `settle_seconds` and no longer.
         """
         with self._lock:
@@ -357,14 +360,14 @@ class Spool:
                 if self._turns[stream].acquire(timeout=self._settle_seconds):
                     self._end(stream, ended=False)
                     self._turns[stream].release()
-            self._conclude(unended)
+            self._conclude(unended, upstream)
         finally:
             self._finished.set()
         if self._told is not None and self._kept:
             self._told(self.receipt())
         return self.receipt()
 
-    def _conclude(self, unended: str) -> None:
+    def _conclude(self, unended: str, upstream: str | None) -> None:
         """Decide the capture's state, and have the receipt published where there are files."""
         with self._lock:
             if self.capture is CaptureState.PENDING:
@@ -372,6 +375,8 @@ class Spool:
                     self.reason = unended
                 elif any(count.omitted for count in self._counts):
                     self.reason = "undecided-omitted"
+                else:
+                    self.reason = upstream
         shown = self.preview()
         with self._order:
             if self._inline is not None and shown.fact.state is PreviewState.HEAD_TAIL:
@@ -532,21 +537,21 @@ _WITHOUT = (CaptureState.DISABLED, CaptureState.UNAVAILABLE)
 
 
 def _status(
-    process: ProcessState, exit_code: int | None, signal: int | None, reason: str | None
+    process: ProcessState | None, exit_code: int | None, signal: int | None, reason: str | None
 ) -> str:
     words = {
         ProcessState.RUNNING: "still running",
         ProcessState.CANCELLED: "cancelled",
         ProcessState.TIMEOUT: "timed out",
     }
-    said = [words[process]] if process in words else []
+    said = [words[process]] if process is not None and process in words else []
     if reason:
         said.append(reason)
     if signal is not None:
         said.append(f"killed by signal {signal}")
     elif exit_code is not None:
         said.append(f"exit code {exit_code}")
-    return ", ".join(said) or "exited"
+    return ", ".join(said) or ("" if process is None else "exited")
 
 
 def _now_ms() -> int:

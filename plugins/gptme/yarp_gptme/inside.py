@@ -10,14 +10,20 @@ from __future__ import annotations
 import atexit
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gptme.plugins.plugin import GptmePlugin
 
+from yarp_gptme.background import Background
+from yarp_gptme.captures import Policy
 from yarp_gptme.client import Client
+from yarp_gptme.entries import declare
+from yarp_gptme.foreground import Foreground
 from yarp_gptme.install import NAME
 from yarp_gptme.patches import Mismatch, Patches, Target
 from yarp_gptme.record import Recorder
+from yarp_gptme.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +42,7 @@ class Active:
         self.patches = Patches()
         self.offers: dict[str, str | None] = {}
         self.recorder: Recorder | None = None
+        self.policy = Policy(settings)
 
     def offer(self, name: str, start: Callable[[], None]) -> bool:
         """Start one offer; a gptme of another shape leaves it off, and that is said once."""
@@ -43,21 +50,33 @@ class Active:
             start()
         except Mismatch as mismatch:
             self.offers[name] = str(mismatch)
-            say(f"{name} is unavailable with this gptme: {mismatch}")
+            say_once(f"{name}: unavailable with this gptme, since {mismatch}")
             return False
         self.offers[name] = None
         return True
 
+    def spool(self) -> None:
+        """Spool what commands write, and keep whole what gptme cuts."""
+        for name, start in (
+            ("spools of commands in the foreground", Foreground(self.policy).start),
+            ("spools of background jobs", Background(self.policy).start),
+            ("safe files for large outputs", Storage(self.policy).start),
+        ):
+            self.offer(name, partial(start, self.patches))
+
     def record(self) -> None:
-        """Archive the tool calls."""
+        """Archive the tool calls, and declare what of their results was there to keep."""
         client = Client(_words(self.settings.get("program")))
-        recorder = Recorder(client, say, wrapped=True)
+        declared = None
+        if self.settings.get("spool", True):
+            declared = partial(declare, self.policy)
+        recorder = Recorder(client, say_once, wrapped=True, declare=declared)
 
         def start() -> None:
             self.patches.wrap([(_EXECUTE, recorder.execute)])
 
         if not self.offer("archive of failed and refused calls", start):
-            recorder = Recorder(client, say, wrapped=False)
+            recorder = Recorder(client, say_once, wrapped=False)
         self.recorder = recorder
         atexit.register(recorder.close)
 
@@ -70,9 +89,14 @@ def active() -> Active | None:
     return _active
 
 
-def say(message: str) -> None:
-    """Tell the user; the model reads none of it."""
-    logger.warning("yarp: %s", message)
+_said: set[str] = set()
+
+
+def say_once(message: str) -> None:
+    """Tell the user, once a process; the model reads none of it."""
+    if message not in _said:
+        _said.add(message)
+        logger.warning("yarp: %s", message)
 
 
 def init(config: Any) -> None:
@@ -86,7 +110,10 @@ def activate(settings: dict[str, Any]) -> Active:
     """Switch on what the settings ask for, as far as this gptme allows."""
     global _active  # noqa: PLW0603 - one process, one plugin
     deactivate()
+    _said.clear()
     _active = Active(settings)
+    if settings.get("spool", True):
+        _active.spool()
     if settings.get("archive", True):
         _active.record()
     return _active

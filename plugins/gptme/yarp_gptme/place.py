@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
+from contextlib import contextmanager
 
 from yarp.plugin import SpoolLocation
 from yarp_gptme.install import logs_directory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 FOLDER = os.path.join("tool-outputs", "captures")
 
+_known: contextvars.ContextVar[SpoolLocation | None] = contextvars.ContextVar(
+    "yarp_spool_location", default=None
+)
 
-def location(
-    conversation: str, *, job_bytes: int = 32 << 20, conversation_bytes: int = 128 << 20
-) -> SpoolLocation:
-    """The place for a conversation directory, with what may be retained there."""
-    return SpoolLocation(
-        os.path.join(conversation, FOLDER),
-        job_bytes=job_bytes,
-        conversation_bytes=conversation_bytes,
-    )
+
+def location(conversation: str, folder: str = FOLDER, **quotas: int) -> SpoolLocation:
+    """The place below a conversation's directory, with what may be retained there."""
+    return SpoolLocation(os.path.join(conversation, folder), conversation=conversation, **quotas)
+
+
+@contextmanager
+def known(found: SpoolLocation | None) -> Iterator[None]:
+    """Within gptme the directory is known, whatever it is called: `location_of` gives it."""
+    token = _known.set(found)
+    try:
+        yield
+    finally:
+        _known.reset(token)
 
 
 def location_of(conversation_id: str) -> SpoolLocation | None:
     """The place for a conversation by its id; None: an id that leads out of gptme's logs."""
-    if not conversation_id or os.path.basename(conversation_id) != conversation_id:
+    found = _known.get()
+    if found is not None:
+        return found
+    if os.path.basename(conversation_id) != conversation_id:
         return None
-    if conversation_id in (os.curdir, os.pardir):
+    if conversation_id in ("", os.curdir, os.pardir):
         return None
-    return location(os.path.join(logs_directory(), conversation_id))
+    directory = os.path.join(logs_directory(), conversation_id)
+    return location(directory) if os.path.isdir(directory) else None

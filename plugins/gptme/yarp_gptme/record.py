@@ -71,14 +71,32 @@ def conversation_id() -> str | None:
     return None if found is None else str(found)
 
 
-class Recorder:
-    """Commits calls through one ingest child; says each problem once."""
+def conversation_directory() -> str | None:
+    """The directory of that conversation."""
+    from gptme.tools.shell_background import _current_log_dir
 
-    def __init__(self, client: Client, say: Callable[[str], None], *, wrapped: bool) -> None:
+    found = _current_log_dir()
+    return None if found is None else str(found)
+
+
+class Recorder:
+    """Commits calls through one ingest child.
+
+    `declare` may give another message in the place of one that a tool gave.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        say: Callable[[str], None],
+        *,
+        wrapped: bool,
+        declare: Callable[[Call, Any, str | None], Any] | None = None,
+    ) -> None:
         self._client = client
         self._say = say
-        self._said: set[str] = set()
         self._wrapped = wrapped
+        self._declare = declare
         self._used: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
         self._calls: dict[int, Call] = {}
@@ -109,16 +127,22 @@ class Recorder:
     ) -> Generator[Any, None, None]:
         # One message is held back: the result is committed before its last one is shown.
         held: list[Any] = []
-        everything: list[Any] = []
+        everything, shown = list[Any](), list[Any]()
         try:
+            before = 0
             while (message := self._next(call, given)) is not None:
+                # What a tool gave is told of right before it comes; the rest is of other hooks.
+                if len(results) > before:
+                    before = len(results)
+                    message = self._declared(call, message)
+                    shown.append(message)
                 everything.append(message)
                 yield from held
                 held = [message]
             if not call.begun and not call.lost:
                 # No hook told of it: there is no such tool, or its hook could not be called.
                 self._begin_quietly(call, log)
-            self._finish(call, results, everything)
+            self._finish(call, shown if call.posted else everything)
             yield from held
         except Blocked as blocked:
             self.ended(call, [], executed=False)
@@ -142,18 +166,26 @@ class Recorder:
             self._calls.pop(id(call.tool_use), None)
             _current.reset(token)
 
-    def _finish(self, call: Call, results: list[Any], everything: list[Any]) -> None:
-        """What gptme gave as the result: of a call that raised, only the message that says so."""
-        shown = results if call.posted else everything
-        failed = not call.posted and call.begun
-        call.failed = call.failed or failed or any(map(_tells_of_failure, shown))
-        self.ended(call, shown, executed=None if call.posted or results else not _absent(shown))
+    def _declared(self, call: Call, message: Any) -> Any:
+        if self._declare is None:
+            return message
+        token = _current.set(call)
+        try:
+            return self._declare(call, message, conversation_directory())
+        finally:
+            _current.reset(token)
+
+    def _finish(self, call: Call, shown: list[Any]) -> None:
+        """What gptme gave as the result: of a call that raised, the message that says so."""
+        raised = not call.posted and call.begun
+        call.failed = call.failed or raised or any(map(_tells_of_failure, shown))
+        self.ended(call, shown, executed=not _absent(shown))
 
     def _begin_quietly(self, call: Call, log: Any) -> None:
         try:
             self.begin(call, log)
         except Blocked as blocked:
-            self._once(str(blocked))
+            self._say(str(blocked))
 
     # -- gptme's hooks ----------------------------------------------------------------------
 
@@ -171,7 +203,7 @@ class Recorder:
             except Blocked as blocked:
                 if self._wrapped:
                     raise
-                self._once(f"{blocked} (this gptme has no hook that can refuse a call)")
+                self._say(f"{blocked} (this gptme has no hook that can refuse a call)")
         yield from ()
 
     def after(self, data: Any) -> Generator[Any, None, None]:
@@ -200,7 +232,7 @@ class Recorder:
         except Off as off:
             # Nothing is archived on this machine: gptme goes on as if YARP were not there.
             call.lost = True
-            self._once(f"nothing is archived: {off}")
+            self._say(f"nothing is archived: {off}")
         except (Refused, Failed) as error:
             call.lost = True
             raise Blocked(
@@ -279,7 +311,7 @@ class Recorder:
                 patience_s=_AFTER_S,
             )
         except (Refused, Failed, Off) as error:
-            self._once(f"a result could not be archived: {error}")
+            self._say(f"a result could not be archived: {error}")
         finally:
             call.lost = True
 
@@ -294,7 +326,7 @@ class Recorder:
                     patience_s=_AFTER_S,
                 )
             except Refused as refused:
-                self._once(f"a spooled output could not be archived: {refused}")
+                self._say(f"a spooled output could not be archived: {refused}")
             else:
                 return
         self._client.request("result_before", session, fields, patience_s=_AFTER_S)
@@ -313,11 +345,6 @@ class Recorder:
             times = max(seen, self._used.get(key, 0) + 1)
             self._used[key] = times
         return base if times == 1 else f"{base}#{times}"
-
-    def _once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._say(text)
 
 
 def input_of(use: Any) -> dict[str, Any]:

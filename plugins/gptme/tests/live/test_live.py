@@ -84,3 +84,222 @@ def test_uninstalling_leaves_gptme_as_it_was(place):
     place.run([[("shell", {"command": "seq 1 20000"})]])
     assert not place.archive.exists()
     assert place.receipts() == []
+
+
+# Receipts
+
+
+EMIT = (
+    "import sys\nw=sys.stdout.write\nw('BEGIN-MARKER\\n')\n"
+    "for i in range(60000): w('%038d\\n' % i)\nw('END-MARKER\\n')\nsys.exit(2)\n"
+)
+
+
+def sizes(receipt):
+    return [(s["name"], s["observed"], s["committed"]) for s in receipt["streams"]]
+
+
+def test_a_huge_output_keeps_every_byte_and_shows_head_and_tail(place):
+    model = place.run(
+        [[("shell", {"command": "seq 1 60000"})], [("shell", {"command": "echo small"})]]
+    )
+    (receipt,) = place.receipts()
+    assert (receipt["process"], receipt["exit_code"]) == ("exited", 0)
+    assert (receipt["capture"], receipt["capture_reason"]) == ("complete", None)
+    assert receipt["source_call_id"] == "call_demo_0_0"
+    assert place.stream(receipt, "stdout") == b"".join(b"%d\n" % n for n in range(1, 60001))
+    shown = model.results()["call_demo_0_0"]
+    assert len(shown) < 10_000
+    for part in ("1\n2\n", "\n60000", receipt["capture_id"], "348894 bytes, whole in /"):
+        assert part in shown
+    # gptme itself wrote no second copy.
+    assert not (place.conversation() / "tool-outputs" / "shell").exists()
+    call = place.calls()["call_demo_0_0"]
+    assert call["source_output/before"] == place.stream(receipt, "stdout")
+    assert json.loads(call["result/after"])["receipts"] == [receipt]
+    assert "output truncated" in json.loads(call["result/before"])["messages"][0]["content"]
+    assert shown == json.loads(call["result/after"])["messages"][0]["content"]
+
+
+def test_a_real_process_of_2340024_characters_that_exits_2_keeps_its_beginning(place):
+    (place.project / "emit.py").write_text(EMIT)
+    command = "python3 emit.py"
+    model = place.run(
+        [
+            [("shell", {"command": command, "background": "true"})],
+            [("shell", {"command": "wait 1 60s"})],
+            [("shell", {"command": command})],
+        ]
+    )
+    for receipt in place.receipts():
+        assert (receipt["process"], receipt["exit_code"]) == ("exited", 2)
+        assert receipt["capture"] == "complete"
+        assert sizes(receipt)[0] == ("stdout", 2340024, 2340024)
+        kept = place.stream(receipt, "stdout")
+        assert kept.startswith(b"BEGIN-MARKER\n0")
+        assert kept.endswith(b"\nEND-MARKER\n")
+    assert len(place.receipts()) == 2
+    results = model.results()
+    assert "BEGIN-MARKER" in results["call_demo_1_0"]
+    assert "exit code: 2" in results["call_demo_1_0"]
+    assert "Return code: 2" in results["call_demo_2_0"]
+
+
+def test_a_background_job_is_read_while_it_runs(place):
+    command = "for i in $(seq 1 30); do echo line $i; sleep 0.1; done; exit 3"
+    model = place.run(
+        [
+            [("shell", {"command": command, "background": "true"})],
+            [
+                (
+                    "shell",
+                    {
+                        "command": "sleep 0.5; cat ../data/gptme/logs/talk/tool-outputs/captures/*.stdout.live"
+                    },
+                )
+            ],
+            [("shell", {"command": "output 1"})],
+            [("shell", {"command": "output 1 --new"})],
+            [("shell", {"command": "wait 1 20s"})],
+        ]
+    )
+    results = model.results()
+    receipt = next(r for r in place.receipts() if r["job_id"])
+    assert (receipt["process"], receipt["exit_code"], receipt["capture"]) == (
+        "exited",
+        3,
+        "complete",
+    )
+    started = results["call_demo_0_0"]
+    assert receipt["capture_id"] in started
+    assert f"{receipt['capture_id']}.stdout.live" in started
+    assert "line 1\n" in results["call_demo_1_0"]
+    assert "output running" in results["call_demo_2_0"]
+    assert place.stream(receipt, "stdout").splitlines()[-1] == b"line 30"
+    assert (receipt["source_call_id"], receipt["job_id"]) == ("call_demo_0_0", "1")
+    delivered = (
+        place.conversation() / "tool-outputs" / "captures" / f"{receipt['capture_id']}.delivered"
+    )
+    assert delivered.exists()
+
+
+def test_a_promoted_command_keeps_its_one_capture_and_its_exit_code(place):
+    command = "echo first; seq 1 3000; sleep 2.5; seq 3001 6000; echo last >&2; (exit 7)"
+    model = place.run(
+        [[("shell", {"command": command})], [("shell", {"command": "wait 1 20s"})]],
+        GPTME_SHELL_FOREGROUND_TIMEOUT="1",
+    )
+    (receipt,) = place.receipts()
+    assert (receipt["process"], receipt["exit_code"], receipt["capture"]) == (
+        "exited",
+        7,
+        "complete",
+    )
+    assert receipt["job_id"] == "1"
+    wanted = b"first\n" + b"".join(b"%d\n" % n for n in range(1, 6001))
+    assert place.stream(receipt, "stdout") == wanted
+    assert place.stream(receipt, "stderr") == b"last\n"
+    assert 0 < receipt["promoted_at"][0] < len(wanted)
+    assert "Promoted to background" in model.results()["call_demo_0_0"]
+    assert receipt["capture_id"] in model.results()["call_demo_0_0"]
+
+
+def test_a_killed_job_is_cancelled_and_keeps_what_it_wrote(place):
+    place.run(
+        [
+            [("shell", {"command": "echo begun; sleep 60", "background": "true"})],
+            [("shell", {"command": "sleep 0.5"})],
+            [("shell", {"command": "kill 1"})],
+        ]
+    )
+    (receipt,) = place.receipts()
+    assert (receipt["process"], receipt["signal"], receipt["exit_code"]) == ("cancelled", 15, None)
+    assert receipt["capture"] == "complete"
+    assert place.stream(receipt, "stdout") == b"begun\n"
+
+
+def test_a_command_past_gptmes_time_limit_is_a_timeout(place):
+    model = place.run(
+        [[("shell", {"command": "seq 1 30000; sleep 60"})], [("shell", {"command": "echo on"})]],
+        GPTME_SHELL_TIMEOUT="2",
+    )
+    (receipt,) = place.receipts()
+    assert (receipt["process"], receipt["exit_code"], receipt["capture"]) == (
+        "timeout",
+        None,
+        "complete",
+    )
+    assert place.stream(receipt, "stdout").endswith(b"\n30000\n")
+    assert "timed out" in model.results()["call_demo_0_0"]
+    assert "`on`" in model.results()["call_demo_1_0"]
+
+
+def test_a_descendant_that_holds_the_pipe_makes_the_capture_partial(place):
+    place.run(
+        [
+            [("shell", {"command": "echo parent; sleep 30 & exit 4", "background": "true"})],
+            [("shell", {"command": "wait 1 20s"})],
+            [("shell", {"command": "sleep 2"})],
+        ]
+    )
+    (receipt,) = place.receipts()
+    assert (receipt["process"], receipt["exit_code"]) == ("exited", 4)
+    assert (receipt["capture"], receipt["capture_reason"]) == ("partial", "drain-timeout")
+    assert place.stream(receipt, "stdout") == b"parent\n"
+
+
+def test_configured_credentials_never_reach_a_file(place):
+    secret = "sk-a-configured-key"
+    model = place.run(
+        [
+            [
+                (
+                    "shell",
+                    {
+                        "command": f"seq 1 9000; printf '%s' {secret[:9]}; sleep 0.3; echo {secret[9:]}; seq 1 9000"
+                    },
+                )
+            ]
+        ],
+        SOME_API_KEY=secret,
+    )
+    (receipt,) = place.receipts()
+    assert (receipt["capture"], receipt["representation"]) == ("complete", "redacted_text")
+    kept = place.stream(receipt, "stdout")
+    assert secret.encode() not in kept
+    assert b"[REDACTED]\n1\n" in kept
+    del model
+
+
+def test_a_command_that_the_user_keeps_from_being_stored_is_not(place):
+    place.set(never_spool=["seq"])
+    model = place.run([[("shell", {"command": "seq 1 60000"})]])
+    assert place.receipts() == []
+    files = list((place.conversation() / "tool-outputs").rglob("*.txt"))
+    assert all(b"30000" not in path.read_bytes() for path in files)
+    assert "60000" in model.results()["call_demo_0_0"]
+
+
+def test_a_gptme_of_another_shape_is_told_once_and_runs_as_without_us(place):
+    shim = place.home / "shim"
+    shim.mkdir()
+    (shim / "sitecustomize.py").write_text(
+        "import importlib.abc, sys\n"
+        "class Find(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name != 'yarp_gptme.inside': return None\n"
+        "        sys.meta_path.remove(self)\n"
+        "        from gptme.tools import shell, shell_background as jobs\n"
+        "        real = shell._format_shell_output\n"
+        "        shell._format_shell_output = lambda cmd, *rest, **named: real(cmd, *rest, **named)\n"
+        "        append = jobs.BackgroundJob._append_output\n"
+        "        jobs.BackgroundJob._append_output = lambda self, *a, **k: append(self, *a, **k)\n"
+        "sys.meta_path.insert(0, Find())\n"
+    )
+    model = place.run([[("shell", {"command": "seq 1 60000"})]], PYTHONPATH=str(shim))
+    assert place.receipts() == []
+    said = " ".join((model.out + model.err).split())
+    assert said.count("spools of commands in the foreground: unavailable") == 1
+    assert said.count("spools of background jobs: unavailable") == 1
+    assert "output truncated" in model.results()["call_demo_0_0"]
+    assert place.calls()["call_demo_0_0"]["status"] == "finished"

@@ -1,0 +1,329 @@
+"""Commands in the foreground: the same spool, the persistent shell's frames taken off.
+
+gptme reads its one bash in `ShellSession`; what it reads is spooled there, before it is decoded
+or trimmed. The frame's end is a known boundary: bash writes it when the command is over, behind
+everything the command wrote. A command that is promoted keeps its capture: the job adopts it,
+nothing is copied, and the same reader goes on.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from yarp.plugin import CaptureState, ProcessState, ReferenceState, YarpError
+from yarp_gptme.captures import OVER_CAP, STDERR, STDOUT, TIMED_OUT, Capture, Policy, at_end
+from yarp_gptme.framing import Frame
+from yarp_gptme.patches import Target
+from yarp_gptme.record import conversation_id, current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from yarp.plugin import Receipt
+    from yarp_gptme.patches import Patches
+
+ATTRIBUTE = "_yarp_capture"
+"""Where a shell session, and a job, carry their capture."""
+_BUDGETS = ("PRE_TOKENS", "POST_TOKENS", "STDERR_PRE_TOKENS", "STDERR_POST_TOKENS")
+_NOTHING = (
+    "No output before byte cap\n",
+    "No output before timeout\n",
+    "No output before interruption\n",
+    "No output\n",
+)
+
+_running: contextvars.ContextVar[Shell | None] = contextvars.ContextVar("yarp_shell", default=None)
+
+
+def running() -> Shell | None:
+    """The foreground capture of this context."""
+    return _running.get()
+
+
+class Shell(Capture):
+    """The capture of one call of the shell tool, which may be several commands."""
+
+    def __init__(
+        self, policy: Policy, conversation: str | None, command: str, session: Any
+    ) -> None:
+        super().__init__(policy, conversation, command, session=conversation_id())
+        self.session = session
+        self.frame: Frame | None = None
+        self.adopted = False
+        self._fds = (-1, -1)
+        self._bounded = True
+        self._children = _descendants(session)
+
+    def begin(self, frame: Frame, stdout: int, stderr: int) -> None:
+        """A command is about to be read from these pipes."""
+        self.frame, self._fds = frame, (stdout, stderr)
+
+    def read(self, descriptor: int, data: bytes) -> None:
+        """What was read just now."""
+        if self.frame is None or descriptor not in self._fds:
+            return
+        if descriptor == self._fds[STDERR]:
+            self.take(STDERR, data)
+        elif own := self.frame.feed(data):
+            self.take(STDOUT, own)
+
+    def end(self, *, closed: bool) -> None:
+        """The command's reader is done; `closed`: the pipes had their real end."""
+        if self.frame is None:
+            return
+        if rest := self.frame.finish():
+            self.take(STDOUT, rest)
+        self._bounded = self._bounded and (self.frame.ended or closed)
+        self.frame = None
+
+    def conclude(self, process: ProcessState, code: int | None, reason: str | None) -> Receipt:
+        """The call is over: publish what is known."""
+        bounded = self._bounded and self.frame is None
+        if bounded:
+            self.spool.ended(STDOUT)
+            self.spool.ended(STDERR)
+        left = _descendants(self.session) - self._children
+        return self.finish(
+            process,
+            code=code,
+            reason=reason,
+            unended="no-return-mark",
+            upstream="descendant-holds-output" if left else None,
+        )
+
+    def conclude_code(self, code: int | None, *, interrupted: bool = False) -> Receipt:
+        """As `conclude`, from gptme's return code, of which some are made up."""
+        if interrupted:
+            return self.conclude(ProcessState.CANCELLED, None, "interrupted by the user")
+        if code == TIMED_OUT:
+            return self.conclude(ProcessState.TIMEOUT, None, "gptme's time limit")
+        if code == OVER_CAP:
+            return self.conclude(ProcessState.CANCELLED, None, "gptme's output limit")
+        return self.conclude(ProcessState.EXITED, code, None)
+
+
+def _descendants(session: Any) -> set[int]:
+    """The processes below a persistent shell."""
+    try:
+        from gptme.tools.shell import _descendant_pids
+
+        return set(_descendant_pids(session.process.pid))
+    except Exception:  # noqa: BLE001 - another gptme, or no shell: nothing is known of them
+        return set()
+
+
+class Foreground:
+    """The wraps of this offer."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def start(self, patches: Patches) -> None:
+        """Wrap what this offer needs; Mismatch: nothing was wrapped."""
+        shell = "gptme.tools.shell"
+        session = f"{shell}:ShellSession"
+        patches.wrap(
+            [
+                (Target(f"{shell}:execute_shell_impl", "cmd, logdir, timeout="), self._execute),
+                (
+                    Target(
+                        f"{session}._read_output_unix",
+                        "self, command, output, stdout, stderr, return_code, seen_start_marker, "
+                        "start_marker_pattern, delimiter_pattern, start_time, timeout, "
+                        "max_output_bytes=",
+                    ),
+                    _read_output,
+                ),
+                (Target(f"{session}._decode_output", "self, fd, raw"), _decode_output),
+                (
+                    Target(f"{session}._run_with_tty", "self, command, output=, timeout="),
+                    _run_with_tty,
+                ),
+                (
+                    Target(
+                        f"{shell}:_format_shell_output",
+                        "cmd, stdout, stderr, returncode, interrupted, allowlisted, timed_out=, "
+                        "timeout_value=, logdir=, byte_cap_exceeded=, cap_bytes=",
+                    ),
+                    self._format,
+                ),
+                (
+                    Target(
+                        f"{shell}:register_background_job",
+                        "command, process, *start_time=, *kill_callback=, *close_callback=, "
+                        "*output_callback=",
+                    ),
+                    _register,
+                ),
+            ]
+        )
+
+    def _execute(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        def execute_shell_impl(
+            cmd: str, logdir: Any, timeout: float | None = None
+        ) -> Generator[Any, None, None]:
+            from gptme.tools.shell import get_shell
+
+            session = get_shell()
+            capture = Shell(self._policy, None if logdir is None else str(logdir), cmd, session)
+            setattr(session, ATTRIBUTE, capture)
+            given = inner(cmd, logdir, timeout)
+            try:
+                while True:
+                    token = _running.set(capture)
+                    try:
+                        message = next(given)
+                    except StopIteration:
+                        return
+                    finally:
+                        _running.reset(token)
+                    yield message
+            finally:
+                given.close()
+                if not capture.adopted:
+                    setattr(session, ATTRIBUTE, None)
+                    # Only a call that raised was not concluded where its result was made.
+                    if capture.receipt is None:
+                        capture.conclude(ProcessState.CANCELLED, None, "the call raised")
+
+        return execute_shell_impl
+
+    def _format(self, inner: Callable[..., str]) -> Callable[..., str]:
+        def _format_shell_output(
+            cmd: str,
+            stdout: str,
+            stderr: str,
+            returncode: int | None,
+            interrupted: bool,
+            *rest: Any,
+            **named: Any,
+        ) -> str:
+            capture, call = running(), current()
+            if call is not None:
+                call.exit_code = None if returncode in (TIMED_OUT, OVER_CAP) else returncode
+                call.failed = call.failed or interrupted or returncode in (TIMED_OUT, OVER_CAP)
+            if capture is None:
+                return inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
+            receipt = capture.conclude_code(returncode, interrupted=interrupted)
+            own = inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
+            shown = own
+            if capture.cut and self._policy.bounded and not _has_budgets():
+                frame = inner(cmd, "", "", returncode, interrupted, *rest, **named)
+                shown = _bounded(frame, capture) or own
+            if receipt.reference_state is ReferenceState.LOCAL or _lost(receipt):
+                shown = f"{shown.rstrip()}\n\n{capture.lines()}\n"
+            if call is not None and shown != own:
+                call.shown.append((shown, own))
+                _keep_whole(call, capture, receipt)
+            return shown
+
+        return _format_shell_output
+
+
+def _has_budgets() -> bool:
+    """Whether the user has chosen how much gptme shows: a choice that stands."""
+    return any(os.environ.get(f"GPTME_SHELL_TRUNC_{name}") for name in _BUDGETS)
+
+
+def _bounded(frame: str, capture: Shell) -> str | None:
+    """The words of gptme around our preview; None: they are other words than are known."""
+    nothing = next((words for words in _NOTHING if words in frame), None)
+    if nothing is None:
+        return None
+    from gptme.util.context import md_codeblock
+
+    body: str = md_codeblock("output", capture.spool.preview().body)
+    before, _, after = frame.rpartition(nothing)
+    return f"{before}{body}\n\n{after}"
+
+
+def _lost(receipt: Receipt) -> bool:
+    """Whether something was written that is not all kept, other than by choice."""
+    states = (CaptureState.COMPLETE, CaptureState.DISABLED)
+    return receipt.capture not in states and any(stream.observed for stream in receipt.streams)
+
+
+def _keep_whole(call: Any, capture: Shell, receipt: Receipt) -> None:
+    """Have the archive keep the one stream whose whole stands in a file."""
+    written = [n for n, stream in enumerate(receipt.streams) if stream.observed]
+    if receipt.capture is CaptureState.COMPLETE and len(written) == 1:
+        call.full_output_path = capture.path(written[0])
+
+
+def _read_output(inner: Callable[..., Any]) -> Callable[..., Any]:
+    def _read_output_unix(
+        self: Any,
+        command: str,
+        output: bool,
+        stdout: Any,
+        stderr: Any,
+        return_code: Any,
+        seen_start_marker: bool,
+        start_marker_pattern: str,
+        delimiter_pattern: str,
+        *rest: Any,
+        **named: Any,
+    ) -> Any:
+        read_so_far = (command, output, stdout, stderr, return_code, seen_start_marker)
+        given = (*read_so_far, start_marker_pattern, delimiter_pattern)
+        capture: Shell | None = getattr(self, ATTRIBUTE, None)
+        if capture is None or capture.frame is not None:
+            # Of gptme's own, when it sets up a shell anew in the middle of a command.
+            setattr(self, ATTRIBUTE, None)
+            try:
+                return inner(self, *given, *rest, **named)
+            finally:
+                setattr(self, ATTRIBUTE, capture)
+        pipes = [os.dup(self.stdout_fd), os.dup(self.stderr_fd)]
+        capture.begin(
+            Frame(start_marker_pattern, delimiter_pattern), self.stdout_fd, self.stderr_fd
+        )
+        try:
+            return inner(self, *given, *rest, **named)
+        finally:
+            capture.end(closed=all(map(at_end, pipes)))
+            for pipe in pipes:
+                os.close(pipe)
+
+    return _read_output_unix
+
+
+def _decode_output(inner: Callable[..., str]) -> Callable[..., str]:
+    def _decode_output(self: Any, fd: int, raw: bytes) -> str:
+        capture: Shell | None = getattr(self, ATTRIBUTE, None)
+        if capture is not None:
+            capture.read(fd, raw)
+        return inner(self, fd, raw)
+
+    return _decode_output
+
+
+def _run_with_tty(inner: Callable[..., Any]) -> Callable[..., Any]:
+    def _run_with_tty(
+        self: Any, command: str, output: bool = True, timeout: float | None = None
+    ) -> Any:
+        capture: Shell | None = getattr(self, ATTRIBUTE, None)
+        if capture is not None:
+            capture.end(closed=False)
+            capture._bounded = False  # noqa: SLF001 - what it writes passes by
+        return inner(self, command, output, timeout)
+
+    return _run_with_tty
+
+
+def _register(inner: Callable[..., Any]) -> Callable[..., Any]:
+    def register_background_job(command: str, process: Any, **named: Any) -> Any:
+        job = inner(command, process, **named)
+        session = getattr(named.get("output_callback"), "__self__", None)
+        capture: Shell | None = getattr(session, ATTRIBUTE, None)
+        if capture is not None and capture.receipt is None:
+            capture.adopted = True
+            with suppress(YarpError):  # it finished at this very moment
+                capture.spool.promote(str(job.id))
+            setattr(job, ATTRIBUTE, capture)
+        return job
+
+    return register_background_job
