@@ -21,25 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-ROLES = (
-    "human.request",
-    "human.steering",
-    "agent.commentary",
-    "agent.final_answer",
-    "agent.reasoning",
-    "agent.tool_call",
-    "agent.tool_call.shell",
-    "agent.delegation",
-    "tool.output",
-    "subagent.activity",
-    "subagent.report",
-    "runtime.instructions",
-    "runtime.context",
-    "runtime.state",
-    "runtime.notice",
-    "runtime.unknown",
-    "runtime.compaction_summary",
-)
 OUTCOMES = ("completed", "interrupted", "failed")
 
 

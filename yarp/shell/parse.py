@@ -65,10 +65,8 @@ def parse(text: str) -> list[Chain] | None:
         return None
     if len(source) > MAX_BYTES or not source.strip():
         return None
-    if len(source) - len(source.translate(None, _MARKS)) > _MAX_MARKS:
-        return None
-    root = _tree(source)
-    if root is None or root.has_error or root.descendant_count > MAX_NODES or _too_deep(root):
+    root = syntax_tree(source)
+    if root is None or root.has_error:
         return None
     try:
         return _Reader(source).whole(root)
@@ -101,7 +99,13 @@ def _grammar() -> object:
     return grammar
 
 
-def _tree(source: bytes) -> Node | None:
+def syntax_tree(source: bytes) -> Node | None:
+    """The grammar's tree; None for a text on which it would take too long, or that is too large.
+
+    What it could not read is an ERROR node of the tree, and `has_error` says that there is one.
+    """
+    if len(source) - len(source.translate(None, _MARKS)) > _MAX_MARKS:
+        return None
     global _parser  # noqa: PLW0603 - the grammar takes longer to load than a text to parse
     if _parser is None:
         _parser = tree_sitter.Parser(tree_sitter.Language(_grammar()))
@@ -123,7 +127,8 @@ def _tree(source: bytes) -> Node | None:
         _parser.reset()  # else the next text would go on where this one stopped
         return None
     # A node is of no use without its tree, which it keeps alive.
-    return tree.root_node
+    root = tree.root_node
+    return None if root.descendant_count > MAX_NODES or _too_deep(root) else root
 
 
 def _too_deep(root: Node) -> bool:

@@ -1,0 +1,146 @@
+"""What an item means, as SQL stores it: {role, value, evidence_strength}.
+
+Members that are unknown are left out, never null. Each role has one shape, which `catalog.ROLES`
+tells; a value of another shape is an error of the reader that gave it. Source: seed 002,
+"Semantic SQL encoding"; spec "Trace index", 3 and 6.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+
+from yarp.errors import DataError
+from yarp.index.catalog import ROLE_BY_NAME
+from yarp.index.text import bounded, estimated_tokens, scalar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def _is_integer(value: object) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "BlobRef": lambda value: isinstance(value, dict) and list(value) == ["blob_id"],
+    "boolean": lambda value: type(value) is bool,
+    "integer": _is_integer,
+    "string": lambda value: type(value) is str,
+    "json": lambda _value: True,
+    "ShellFragment[]": lambda value: isinstance(value, list) and len(value) > 0,
+}
+
+
+def _check(kind: str) -> Callable[[Any], bool]:
+    kind = kind.removesuffix("?")
+    if "|" in kind:
+        return frozenset(kind.split("|")).__contains__
+    return _KINDS[kind]
+
+
+_MEMBERS = {
+    role.name: {name: _check(kind) for name, kind in role.members.items()}
+    for role in ROLE_BY_NAME.values()
+}
+
+
+def encode(role: str, value: Mapping[str, Any], *, heuristic: bool, in_loop: bool = True) -> str:
+    """The JSON of an item's semantic. Raises DataError for a value that is not the role's.
+
+    Members that are None are left out. The error names role and member, never a content.
+    """
+    members = _MEMBERS.get(role)
+    if members is None:
+        raise DataError(f"there is no role {role!r}")
+    shape = ROLE_BY_NAME[role]
+    told: dict[str, Any] = {}
+    for name, fits in members.items():
+        found = value.get(name)
+        if found is None:
+            if name in shape.required:
+                raise DataError(f"{role}: {name} is missing")
+            continue
+        if not fits(found):
+            raise DataError(f"{role}: {name} is no {shape.members[name].removesuffix('?')}")
+        told[name] = found
+    for name in value:
+        if name not in members and value[name] is not None:
+            raise DataError(f"{role}: has no member {name!r}")
+    if role == "agent.reasoning" and (told["representation"] == "unavailable") is ("text" in told):
+        raise DataError(f"{role}: text is there exactly when it is not unavailable")
+    if shape.needs_loop and not in_loop:
+        raise DataError(f"{role}: belongs to a loop")
+    strength = "heuristic" if heuristic else "structural"
+    return dump({"role": role, "value": told, "evidence_strength": strength})
+
+
+def dump(value: object) -> str:
+    """JSON that SQLite can read back: no lone surrogates, integers of any size."""
+    try:
+        return orjson.dumps(value).decode()
+    except (TypeError, ValueError):
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return scalar(text)
+
+
+def _without_surrogates(value: Any) -> Any:
+    try:
+        orjson.dumps(value)
+    except (TypeError, ValueError):
+        return json.loads(scalar(json.dumps(value, ensure_ascii=False)))
+    return value
+
+
+def arguments(given: Any, limit_bytes: int) -> tuple[Any, Any]:
+    """A call's arguments, parsed: as they are published, and as they are.
+
+    A string that holds a JSON object or array is taken as that. Published is None if the whole
+    is longer than `limit_bytes`: the record has it.
+    """
+    parsed = given
+    if isinstance(given, str):
+        given = scalar(given)
+        size = len(given.encode())
+        parsed = given
+        if given.lstrip()[:1] in ("{", "["):
+            try:
+                parsed = orjson.loads(given)
+            except ValueError:
+                parsed = given
+    else:
+        parsed = _without_surrogates(given)
+        size = len(dump(parsed).encode())
+    return (parsed if size <= limit_bytes else None), parsed
+
+
+def shell_fragment(command: object, limit_bytes: int, *, parse: bool) -> dict[str, Any] | None:
+    """The ShellFragment of a command text, or of a list such as `["sh", "-c", TEXT]`.
+
+    None if there is no command. Without `parse`: of another shell's language, so partial.
+    """
+    if isinstance(command, list):
+        script = len(command) == 3 and command[1] in ("-c", "-lc", "-ic")
+        command = command[2] if script else None
+    if not isinstance(command, str) or not command.strip():
+        return None
+    whole = scalar(command)
+    text, full_bytes, data = bounded(whole, limit_bytes)
+    found: list[dict[str, Any]] = []
+    complete = False
+    if parse:
+        from yarp.shell.fragment import statements
+
+        found, complete = statements(text.encode())
+    return {
+        "text": {
+            "value": text,
+            "full_bytes": full_bytes,
+            "estimated_tokens": estimated_tokens(whole, len(data)),
+        },
+        "completeness": "complete" if complete and len(text) == len(whole) else "partial",
+        "statements": found,
+    }
