@@ -130,9 +130,7 @@ RELATIONS = (
             _optional("loop_id", "INTEGER", "The loop that it belongs to, if that is known."),
             _optional("loop_position", "INTEGER", "Zero-based order within the loop."),
             _optional("occurred_at", "INTEGER", "Unix milliseconds that its witness states."),
-            _required(
-                "record_ids", "TEXT", "JSON array of its witnesses; never empty."
-            ),
+            _required("record_ids", "TEXT", "JSON array of its witnesses; never empty."),
             _required(
                 "semantic",
                 "TEXT",

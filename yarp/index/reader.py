@@ -19,23 +19,7 @@ if TYPE_CHECKING:
 
     from yarp.index.facts import Fact
     from yarp.sources.importers import SourceOption
-
-
-class Line(Protocol):
-    """One complete line of a source that holds JSON.
-
-    `number` counts all lines of the source from 1, malformed ones too; `offset` is that of its
-    first byte. `value` is the parsed JSON; lone surrogates in it are U+FFFD already.
-    """
-
-    @property
-    def number(self) -> int: ...  # noqa: D102
-    @property
-    def offset(self) -> int: ...  # noqa: D102
-    @property
-    def data(self) -> bytes: ...  # noqa: D102
-    @property
-    def value(self) -> object: ...  # noqa: D102
+    from yarp.sources.jsonl import Line
 
 
 class Projector(Protocol):

@@ -20,7 +20,6 @@ CREATE TABLE trace_sources (
     path TEXT NOT NULL UNIQUE,
     file_size INTEGER NOT NULL,
     modified_ns INTEGER NOT NULL,
-    device INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     indexed_bytes INTEGER NOT NULL,
     indexed_lines INTEGER NOT NULL,
@@ -74,6 +73,7 @@ CREATE TABLE session_sources (
     name TEXT,
     working_directory TEXT
 );
+CREATE INDEX sources_by_session ON session_sources (session_id, source_id);
 
 CREATE TABLE session_parents (
     source_id INTEGER NOT NULL REFERENCES trace_sources (id),

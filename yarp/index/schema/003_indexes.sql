@@ -1,7 +1,5 @@
 -- What queries need, and a first sync does without until its end.
 
-CREATE INDEX IF NOT EXISTS query_sources_of_session
-ON session_sources (session_id, source_id);
 CREATE INDEX IF NOT EXISTS query_parents_by_id
 ON session_parents (target_native_id) WHERE target_native_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS query_parents_by_locator
