@@ -29,8 +29,13 @@ class Index:
     def __init__(self, path, reader):
         self.path = str(path / "index.sqlite3")
         self.traces = path / "traces"
-        self.traces.mkdir(exist_ok=True)
+        self.traces.mkdir(parents=True, exist_ok=True)
         self.readers = {reader.runtime: reader}
+
+    def another(self, path):
+        """An index elsewhere, by the same readers."""
+        (reader,) = self.readers.values()
+        return Index(path, reader)
 
     def write(self, name, *records, mode="w"):
         """Write or append records (raw if they are bytes) to a trace file."""

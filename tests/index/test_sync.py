@@ -1,6 +1,14 @@
 from __future__ import annotations
 
+import os
+import pathlib
+import sqlite3
+
 import orjson
+import pytest
+import zstandard
+
+from yarp.errors import DataError, UsageError
 
 
 def test_a_conversation_is_published_in_its_order(index, conversation):
@@ -30,3 +38,379 @@ def test_a_conversation_is_published_in_its_order(index, conversation):
     assert orjson.loads(loop["model"]) == {"id": "m-1", "effort": "high", "context_window": 200_000}
     assert orjson.loads(loop["end"])["outcome"] == "completed"
     assert items[3][3]["call_item_id"] == items[2][0]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_any_cutting_into_appends_gives_the_same_index(index, conversation, tmp_path, steps):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    expected = index.dump()
+    other = index.another(tmp_path / "other")
+    for start in range(0, len(conversation), steps):
+        other.write("a.jsonl", *conversation[start : start + steps], mode="a")
+        other.sync()
+    found = other.dump()
+    expected["sources"][0]["locator"] = found["sources"][0]["locator"]
+    assert found == expected
+
+
+def test_an_unchanged_file_is_not_opened(index, conversation):
+    path = index.write("a.jsonl", *conversation)
+    index.sync()
+    stat = path.stat()
+    path.write_bytes(b"x" * stat.st_size)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert index.sync().actions["unchanged"] == 1
+    assert index.sync(verify=True).actions["skipped"] == 1
+    assert len(index.all("SELECT * FROM sessions")) == 1  # the old publication stays
+
+
+def test_an_append_reads_only_what_came(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    before = index.dump()
+    index.write("a.jsonl", {"t": "item", "role": "runtime.notice", "text": "late"}, mode="a")
+    report = index.sync()
+    assert report.actions["appended"] == 1
+    assert (report.records, report.items) == (1, 1)
+    after = index.dump()
+    for name in ("records", "items", "loops", "sessions"):
+        assert after[name][: len(before[name])] == before[name], name
+
+
+def test_an_unfinished_line_waits_and_costs_nothing_meanwhile(index, conversation):
+    path = index.write("a.jsonl", *conversation)
+    with path.open("ab") as file:
+        file.write(b'{"t": "item", "role": "runtime.not')
+    assert index.sync().incomplete == 1
+    count = len(index.all("SELECT * FROM records"))
+    assert count == len(conversation)
+    report = index.sync()
+    assert (report.actions["unchanged"], report.incomplete) == (1, 1)
+    with path.open("ab") as file:
+        file.write(b'ice", "text": "whole"}\n')
+    report = index.sync()
+    assert (report.actions["appended"], report.incomplete) == (1, 0)
+    assert index.items()[-1][2] == "whole"
+
+
+def test_a_rewrite_keeps_ids_by_their_keys_and_reuses_none(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    before = {row["item_id"]: row["semantic"] for row in index.all("SELECT * FROM items")}
+    gone = conversation[:5] + conversation[6:]  # later lines move up; calls keep their keys
+    index.write("a.jsonl", *gone)
+    assert index.sync().actions["rebuilt"] == 1
+    after = {row["item_id"]: row["semantic"] for row in index.all("SELECT * FROM items")}
+    call = [key for key, semantic in before.items() if "tool_call" in semantic]
+    assert call == [key for key, semantic in after.items() if "tool_call" in semantic]
+    index.write("a.jsonl", conversation[0])
+    index.sync()
+    index.write("a.jsonl", *gone)
+    index.sync()
+    again = {row["item_id"]: row["semantic"] for row in index.all("SELECT * FROM items")}
+    assert not set(again) & set(after)
+    assert [row["session_id"] for row in index.all("SELECT * FROM sessions")] == [1]
+
+
+def test_a_rebuild_changes_nothing(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    before = index.dump()
+    report = index.sync(rebuild=True)
+    assert (report.actions["rebuilt"], report.orphans) == (1, 0)
+    assert index.dump() == before
+    assert index.all("SELECT rowid FROM item_search(trigram_query('haystack'))") != []
+
+
+def test_the_same_bytes_written_anew_are_no_change(index, conversation):
+    path = index.write("a.jsonl", *conversation)
+    index.sync()
+    before = index.dump()
+    os.utime(path, ns=(1, 1))
+    assert index.sync().actions["unchanged"] == 1
+    assert index.sync().actions["unchanged"] == 1
+    path.unlink()
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    assert index.dump() == before
+
+
+def test_a_change_in_the_middle_of_the_same_length_is_seen(index, conversation):
+    path = index.write("a.jsonl", *conversation)
+    index.sync()
+    path.write_bytes(path.read_bytes().replace(b"needle in", b"noodle in"))
+    assert index.sync().actions["rebuilt"] == 1
+    assert index.all("SELECT rowid FROM item_search(trigram_query('noodle'))")
+    assert not index.all("SELECT rowid FROM item_search(trigram_query('needle in'))")
+
+
+def test_what_vanished_keeps_its_facts(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    before = index.dump()
+    (index.traces / "a.jsonl").unlink()
+    index.sync(rebuild=True)
+    assert index.dump() == before
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_file_that_was_moved_or_compressed_is_the_same_source(index, conversation, compressed):
+    path = index.write("a.jsonl", *conversation)
+    index.sync()
+    before = index.dump()
+    there = index.traces / "archived"
+    there.mkdir()
+    target = there / ("a.jsonl.zst" if compressed else "a.jsonl")
+    data = path.read_bytes()
+    target.write_bytes(zstandard.compress(data) if compressed else data)
+    path.unlink()
+    index.sync()
+    after = index.dump()
+    assert after["sources"][0].pop("locator") == str(target)
+    del before["sources"][0]["locator"]
+    assert after == before
+    assert index.sync().actions["unchanged"] == 1
+
+
+def test_a_file_without_a_session_leaves_nothing_and_is_not_opened_again(index, conversation):
+    index.write("a.jsonl", {"t": "note"}, *conversation[2:5])
+    index.write("b.jsonl", {"unknown": 1})
+    index.write("c.jsonl", b"no json")
+    (index.traces / "d.jsonl").write_bytes(b'{"t": "session"')
+    index.write("e.jsonl", *conversation, {"t": "session", "id": "another"})
+    report = index.sync().plain()
+    assert report["skipped_files"] == 5
+    assert {one["error"] for one in report["source_results"]} == {
+        "no line confirms a session",
+        "its first line is of no known runtime",
+        "its first line is malformed",
+        "it has no complete first line yet",
+        "its lines confirm more than one session",
+    }
+    assert all(rows == [] for rows in index.dump().values())
+    assert index.sync().actions["skipped"] == 5
+    index.write("d.jsonl", *conversation)
+    assert index.sync().actions["indexed"] == 1
+
+
+def test_a_reader_that_fails_takes_no_other_source_down(index, conversation):
+    index.write("a.jsonl", *conversation[:6], {"t": "crash"})
+    index.write("b.jsonl", *conversation)
+    report = index.sync().plain()
+    assert (report["failed_files"], report["indexed_files"]) == (1, 1)
+    (failed,) = report["source_results"]
+    assert failed["error"] == "its reader raised RuntimeError"
+    assert len(index.all("SELECT * FROM sources")) == 1
+    assert len(index.all("SELECT * FROM blobs")) == 11
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"t": "item", "role": "no.such.role"},
+        {"t": "item", "role": "agent.reasoning"},
+        {"t": "item", "role": "agent.reasoning", "value": {"representation": "full"}},
+        {"t": "item", "role": "tool.output", "value": {"exit_code": "1"}},
+        {"t": "item", "role": "tool.output", "value": {"exit_code": 2**63}},
+        {"t": "item", "role": "tool.output", "value": {"colour": "red"}},
+        {"t": "item", "role": "human.request", "outside": True},
+        {"t": "item", "role": "runtime.context", "value": {"category": "project"}},
+        {"t": "item", "role": "runtime.notice", "witnesses": [999]},
+        {"t": "end", "outcome": "well"},
+    ],
+)
+def test_a_value_that_is_not_its_roles_fails_its_source(index, conversation, record):
+    index.write("a.jsonl", *conversation[:6], record)
+    assert index.sync().actions["failed"] == 1
+
+
+def test_a_lone_surrogate_does_not_poison_its_source(index, conversation):
+    surrogate = {"t": "item", "role": "runtime.notice", "text": "a\ud800b"}
+    call = {"t": "call", "id": "c9", "tool": "sh", "args": {"command": "echo \udfff", "n": 2**70}}
+    raw = {"t": "call", "id": "c8", "tool": "x", "args": '{"a": "\\ud800"}'}
+    index.write("a.jsonl", *conversation[:6], surrogate, call, raw)
+    assert index.sync().actions["indexed"] == 1
+    found = index.items()
+    assert ("runtime.notice", "a\ufffdb") in [(role, text) for _, role, text, _ in found]
+    call, raw = found[-2][3], found[-1][3]
+    assert call["shell_fragments"][0]["text"]["value"] == "echo \ufffd"
+    assert call["arguments"] == {"command": "echo \ufffd", "n": 2**70}
+    assert raw["arguments"] == '{"a": "\\ud800"}'
+
+
+def test_the_same_text_is_kept_once_across_sources(index, conversation):
+    other = [{**conversation[0], "id": "s3"}, *conversation[1:]]
+    index.write("a.jsonl", *conversation)
+    index.write("b.jsonl", *other)
+    index.sync()
+    assert len(index.all("SELECT * FROM blobs")) == 11
+
+
+def test_two_sources_of_one_session_are_ordered_by_time(index):
+    def part(at, loop):
+        begin = {"t": "begin", "loop": loop, "at": at}
+        return [{"t": "session", "id": "s"}, begin, {"t": "human", "text": loop, "at": at}]
+
+    index.write("z.jsonl", *part(1_790_000_000_000, "first"))
+    index.write("a.jsonl", *part(1_790_000_009_000, "last"), {"t": "begin", "loop": "timeless"})
+    index.sync()
+    rows = index.all(
+        "SELECT session_position, text FROM loops JOIN items USING (loop_id) "
+        "JOIN blobs ON blob_id = json_extract(semantic, '$.value.text.blob_id') ORDER BY 1"
+    )
+    assert [tuple(row.values()) for row in rows] == [(0, "first"), (1, "last")]
+    assert index.all("SELECT max(session_position) AS n FROM loops") == [{"n": 2}]
+    (session,) = index.all("SELECT source_ids FROM sessions")
+    assert len(orjson.loads(session["source_ids"])) == 2
+
+
+def test_links_resolve_whenever_their_target_comes(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    delegation = next(value for _, role, _, value in index.items() if role == "agent.delegation")
+    assert "child_session_id" not in delegation
+    index.write("b.jsonl", {"t": "session", "id": "s2", "delegated_from": {"native_id": "s1"}})
+    locator = str(index.traces / "a.jsonl")
+    index.write("c.jsonl", {"t": "session", "id": "s3", "forked_from": {"locator": locator}})
+    index.write("d.jsonl", {"t": "session", "id": "s4", "forked_from": {"native_id": "s4"}})
+    index.sync()
+    sessions = {row["native_id"]: row for row in index.all("SELECT * FROM sessions")}
+    target = sessions["s2"]["session_id"]
+    values = {role: value for _, role, _, value in index.items()}
+    assert values["agent.delegation"]["child_session_id"] == target
+    assert values["subagent.report"]["source_session_id"] == target
+    first = sessions["s1"]["session_id"]
+    assert orjson.loads(sessions["s2"]["delegated_from"])["session_id"] == first
+    assert orjson.loads(sessions["s3"]["forked_from"])["session_id"] == first
+    assert sessions["s4"]["forked_from"] is None
+    index.write("b.jsonl", {"t": "session", "id": "s2b"})
+    index.sync()
+    values = {role: value for _, role, _, value in index.items()}
+    assert "child_session_id" not in values["agent.delegation"]
+
+
+def test_the_bounds_of_the_first_sync_stay(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync(max_text_bytes=10, max_record_bytes=100_000)
+    assert max(len(row["text"].encode()) for row in index.all("SELECT text FROM blobs")) == 10
+    with pytest.raises(UsageError, match="records of 100000 and texts of 10 bytes"):
+        index.sync(max_text_bytes=11, rebuild=True)
+    assert index.sync().policy == (100_000, 10)
+
+
+def test_an_argument_over_the_bound_is_left_to_its_record(index, conversation):
+    call = {"t": "call", "id": "c9", "tool": "sh", "args": {"command": "echo " + "x" * 90}}
+    index.write("a.jsonl", *conversation[:4], call)
+    index.sync(max_text_bytes=64)
+    value = index.items()[-1][3]
+    assert "arguments" not in value
+    fragment = value["shell_fragments"][0]
+    assert (len(fragment["text"]["value"]), fragment["text"]["full_bytes"]) == (64, 95)
+    assert fragment["completeness"] == "partial"
+
+
+def test_an_oversized_record_is_kept_as_a_place_and_not_read(index, conversation):
+    index.write("a.jsonl", *conversation, {"t": "crash", "x": "y" * 5000})
+    report = index.sync(max_record_bytes=4000)
+    assert (report.oversized, report.actions["indexed"]) == (1, 1)
+    assert len(index.all("SELECT * FROM records")) == len(conversation) + 1
+
+
+def test_a_changed_item_is_found_by_what_it_is_now(index, conversation):
+    told = {"t": "item", "key": "k", "role": "runtime.unknown", "text": "a curious text"}
+    index.write("a.jsonl", *conversation, told)
+    index.sync()
+    query = "SELECT rowid FROM item_search(trigram_query('curious'))"
+    assert index.all(query) == []
+    index.write(
+        "a.jsonl", {"t": "amend", "key": "k", "role": "human.steering", "loop": "l1"}, mode="a"
+    )
+    index.sync()
+    assert len(index.all(query)) == 1
+    (item,) = index.items(
+        "json_extract(semantic, '$.role') = 'human.steering' AND text LIKE 'a c%'"
+    )
+    assert item[3]["has_images"] is False
+    (row,) = index.all("SELECT record_ids FROM items WHERE item_id = ?", item[0])
+    assert len(orjson.loads(row["record_ids"])) == 2
+    index.write("a.jsonl", {"t": "amend", "key": "k", "text": "another text"}, mode="a")
+    index.sync()
+    assert index.all(query) == []
+    index.write("a.jsonl", {"t": "drop", "key": "k"}, mode="a")
+    index.sync()
+    assert index.all("SELECT rowid FROM item_search(trigram_query('another'))") == []
+
+
+def test_an_item_that_moves_takes_its_place_by_its_first_line(index, conversation):
+    begin = {"t": "begin", "loop": "l2"}
+    early = {"t": "item", "key": "k", "role": "runtime.notice", "text": "early"}
+    late = {"t": "item", "role": "runtime.notice", "text": "late"}
+    move = {"t": "amend", "key": "k", "loop": "l2"}
+    for records in ([*conversation, early, begin, late, move], [{"t": "drop", "key": "k"}]):
+        index.write("a.jsonl", *records, mode="a")
+        index.sync()
+    notices = index.all(
+        "SELECT loop_position FROM items JOIN loops USING (loop_id) WHERE session_position = 1"
+    )
+    assert notices == [{"loop_position": 0}]
+
+
+def test_a_call_that_follows_its_output_is_named_too(index, conversation):
+    output = {"t": "output", "id": "c7", "text": "first"}
+    index.write("a.jsonl", *conversation, output)
+    index.sync()
+    assert "call_item_id" not in index.items()[-1][3]
+    index.write("a.jsonl", {"t": "call", "id": "c7", "tool": "x"}, mode="a")
+    index.sync()
+    out, call = index.items()[-2:]
+    assert out[3]["call_item_id"] == call[0]
+    index.write("a.jsonl", {"t": "drop", "key": "call:c7"}, mode="a")
+    index.sync()
+    assert "call_item_id" not in index.items()[-1][3]
+
+
+def test_orphaned_texts_are_collected_by_a_rebuild(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    index.write("a.jsonl", *conversation[:4])
+    index.sync()
+    assert len(index.all("SELECT * FROM blobs")) > 2
+    assert index.sync(rebuild=True).orphans == 9
+    assert len(index.all("SELECT * FROM blobs")) == 2
+
+
+def test_an_index_of_another_format_is_refused_untouched(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    with sqlite3.connect(index.path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(DataError, match="storage format 99"):
+        index.sync()
+    with pytest.raises(DataError, match="storage format 99"):
+        index.all("SELECT 1")
+
+
+def test_a_database_of_somebody_else_is_refused_untouched(index):
+    with sqlite3.connect(index.path) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    before = pathlib.Path(index.path).read_bytes()
+    with pytest.raises(DataError, match="storage format 0"):
+        index.sync()
+    assert pathlib.Path(index.path).read_bytes() == before
+
+
+def test_a_path_with_special_characters_is_a_path(index, tmp_path, conversation):
+    odd = index.another(tmp_path / "a b?mode=rw#x%20y")
+    odd.write("ü?#%.jsonl", *conversation)
+    odd.sync()
+    assert odd.all("SELECT locator FROM sources") == [{"locator": str(odd.traces / "ü?#%.jsonl")}]
+
+
+def test_everything_the_index_writes_is_private(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    for path in pathlib.Path(index.path).parent.glob("index.sqlite3*"):
+        assert path.stat().st_mode & 0o077 == 0, path

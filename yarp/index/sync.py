@@ -336,8 +336,12 @@ class _Sync:
                 publisher.clear()
                 witnesses.clear()
         projector = reader.project(file.path, state)
-        for batch in _batches(file.frames(self.record_bytes, start=start, seq=seq)):
+        batches = _batches(file.frames(self.record_bytes, start=start, seq=seq))
+        while True:
             with report.phase("read"):
+                batch = next(batches, None)
+                if batch is None:
+                    break
                 lines = []
                 for frame in batch:
                     line = frame.line
