@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 from yarp.testing.host import HostSuite
+from yarp.testing.importer import ImporterSuite
 
 
 class TestCursor(HostSuite):
@@ -29,3 +33,23 @@ class TestCursor(HostSuite):
             {**call, "hook_event_name": "preToolUse", "agent_message": ""},
             {**call, "hook_event_name": "postToolUse", "tool_output": output, "duration": 12},
         ]
+
+
+class TestCursorImporter(ImporterSuite):
+    plugin = "cursor"
+
+    @pytest.fixture
+    def roots(self, tmp_path):
+        path = Path(__file__).with_name("stores.py")
+        spec = importlib.util.spec_from_file_location("yarp_cursor_conformance_stores", path)
+        stores = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(stores)
+        roots = {flag: str(tmp_path / flag) for flag in ("chats", "acp-sessions", "projects")}
+        for flag in ("chats", "acp-sessions"):
+            store = stores.Store(flag)
+            store.root(*store.pair("c1"), turns=[store.turn("c1")])
+            store.write(f"{roots[flag]}/bucket/{flag}/store.db", in_log=1)
+        stores.transcript(
+            f"{roots['projects']}/demo/agent-transcripts/chats.jsonl", ("Shell", {"command": "ls"})
+        )
+        return roots

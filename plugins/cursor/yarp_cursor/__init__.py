@@ -6,6 +6,10 @@ import os
 
 from yarp.plugin import Host, hookimpl
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from yarp.plugin import Importer
+
 
 @hookimpl
 def yarp_host() -> Host:
@@ -44,6 +48,23 @@ def yarp_host() -> Host:
             "A hooks.json that is a symbolic link is not read.",
         ),
     )
+
+
+@hookimpl
+def yarp_importers() -> list[Importer]:
+    """Past chats and sessions, for the dataset."""
+    from yarp.plugin import Importer
+    from yarp_cursor.importer import ADAPTER_VERSION, OPTIONS, discover, read
+
+    return [
+        Importer(
+            "cursor",
+            adapter_version=ADAPTER_VERSION,
+            options=OPTIONS,
+            discover=discover,
+            read=read,
+        )
+    ]
 
 
 def _shell() -> str:
