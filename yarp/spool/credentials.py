@@ -272,4 +272,4 @@ class Credentials:
         return len(data) if begun is None else begun.start() + 1
 
 
-CREDENTIALS = Redactor("credentials", window_bytes=WINDOW_BYTES, make=Credentials)
+CREDENTIALS = Redactor("credentials", window_bytes=WINDOW_BYTES, make=Credentials, bounded=True)

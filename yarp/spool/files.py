@@ -84,10 +84,13 @@ class Files:
 
     def describe(self, record: dict[str, Any]) -> None:
         """Say whose output this is, in the place of what was said before; StorageError."""
-        name = names.record(self.capture_id)
-        temporary = f".{self.capture_id}.record"
-        private.publish(self._directory, temporary, canonical.encode(record) + b"\n")
+        name, temporary = names.record(self.capture_id), names.record_to_come(self.capture_id)
+        file = private.create(self._directory, temporary)
         try:
+            try:
+                private.write_all(file, canonical.encode(record) + b"\n")
+            finally:
+                os.close(file)
             os.rename(temporary, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
         except OSError as error:
             private.remove(self._directory, temporary)

@@ -8,7 +8,6 @@ What a killed owner left is reported as partial and never becomes complete. Sour
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from yarp.spool.declared import SpoolLocation
 
 _RECEIPT_BYTES = 64 << 10
-_BLOCK_BYTES = 1 << 20
 READ_BYTES = 64 << 10
 """What one read gives at most, unless it says otherwise."""
 
@@ -158,21 +156,6 @@ def _unfinished(
     )
 
 
-def read_range(
-    location: SpoolLocation,
-    capture_id: str,
-    stream: str,
-    start: int,
-    byte_length: int = READ_BYTES,
-) -> bytes:
-    """At most so many committed bytes of a stream, from an offset; b"" beyond its end.
-
-    They end between characters, as with `Cursor.read`. DataError for a negative offset.
-    """
-    cursor = Cursor(location, capture_id, stream, offset=start)
-    return cursor.read(byte_length)
-
-
 class Cursor:
     """Where one consumer stands in one stream; `offset` is of the representation.
 
@@ -274,34 +257,3 @@ def claim(location: SpoolLocation, capture_id: str) -> bool:
             raise StorageError(f"{name} cannot be created: {error.strerror}") from error
         os.close(file)
         return True
-
-
-def verify(location: SpoolLocation, found: Receipt) -> list[str]:
-    """What is wrong with the files of a receipt, a sentence each; none of it is content."""
-    problems = []
-    with _opened(location) as directory:
-        for stream in found.streams:
-            if stream.reference is None:
-                continue
-            name = os.path.basename(stream.reference)
-            try:
-                file = private.open_file(directory, name)
-            except (DataError, StorageError) as error:
-                problems.append(str(error))
-                continue
-            digest = hashlib.sha256()
-            size = 0
-            try:
-                while block := os.read(file, _BLOCK_BYTES):
-                    digest.update(block)
-                    size += len(block)
-            except OSError as error:
-                problems.append(f"{name} cannot be read: {error.strerror}")
-                continue
-            finally:
-                os.close(file)
-            if stream.committed is not None and size != stream.committed:
-                problems.append(f"{name} has {size} bytes, the receipt says {stream.committed}")
-            elif stream.sha256 is not None and digest.hexdigest() != stream.sha256:
-                problems.append(f"{name} does not match its digest")
-    return problems

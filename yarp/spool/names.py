@@ -62,6 +62,11 @@ def record(capture_id: str) -> str:
     return f"{capture_id}.live.json"
 
 
+def record_to_come(capture_id: str) -> str:
+    """That record, while it is written."""
+    return f".{capture_id}.record"
+
+
 def room(capture_id: str) -> str:
     """The room for its receipt."""
     return f".{capture_id}.receipt"

@@ -165,7 +165,7 @@ def write_all(file: int, data: bytes | memoryview) -> None:
 
 
 def publish(directory: int, name: str, data: bytes) -> None:
-    """Have the file `name` with just these bytes, at once and on the disk, or not at all.
+    """Have the new file `name` with just these bytes, at once and on the disk, or not at all.
 
     Raises StorageError, with nothing left behind, when it cannot be written or `name` exists.
     """

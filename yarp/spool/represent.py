@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from yarp.spool.receipt import Representation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from yarp.spool.declared import Redactor
 
@@ -69,7 +69,7 @@ class _Text:
     def __init__(self, redactors: list[Redactor]) -> None:
         self._cut = b""
         share = (UNDECIDED_BYTES - _STEP_BYTES) // max(1, len(redactors))
-        self._links = [_Link(one.make, min(share, one.window_bytes)) for one in redactors]
+        self._links = [_Link(one, min(share, one.window_bytes)) for one in redactors]
 
     @property
     def undecoded(self) -> int:
@@ -110,10 +110,11 @@ class _Text:
 class _Link:
     """One redactor of a chain, held to its window."""
 
-    def __init__(self, make: Callable[[], object], window: int) -> None:
-        self._make = make
+    def __init__(self, redactor: Redactor, window: int) -> None:
+        self._make = redactor.make
+        self._bounded = redactor.bounded
         self._window = window
-        self._redactor: Any = make()
+        self._redactor: Any = self._make()
         self._position = 0
         self._skipping = False
         self.omitted = 0
@@ -124,6 +125,8 @@ class _Link:
         return 0 if self._skipping else int(self._redactor.held)
 
     def feed(self, text: bytes) -> bytes:
+        if self._bounded:
+            return self._pass(text)
         first = _STEP_BYTES - self._position % _STEP_BYTES
         self._position += len(text)
         if len(text) < first:

@@ -1,13 +1,15 @@
 """One thread that stores what one reader gives it, with a bounded queue between them.
 
-The reader of a pipe never stands still for a disk: under `lossy` a full queue ends the storing,
-and the reader goes on. Under `exact` it waits, and with it the child. Source: seed 004, "Capture
-before eviction"; spec "Receipts", Parts (writer).
+The reader of a pipe never stands still for a disk that does not answer: under `lossy` a full queue
+ends the storing, and the reader goes on. Only for one that stores, slower than the process
+prints, it is held back a little, for a bounded time in all. Under `exact` it waits, and with it
+the child. Source: seed 004, "Capture before eviction"; spec "Receipts", Parts (writer).
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 QUEUE_BYTES = 16 << 20
 # Small chunks are joined up to here: a program may print its bytes one by one.
 _JOIN_BYTES = 256 << 10
+# A storage that has stored nothing for so long is not waited for at all.
+_STALLED_SECONDS = 0.05
+# How long a reader is held back for one that has, in the whole life of a capture.
+BACKPRESSURE_SECONDS = 2.0
 
 
 class Writer:
@@ -36,6 +42,8 @@ class Writer:
         self._size = 0  # of what is queued or being stored
         self._open = True
         self._last: Callable[[], None] | None = None
+        self._stored_at = 0.0
+        self._backpressure = BACKPRESSURE_SECONDS
         self._given_up = self._committing = False
         self._changed = threading.Condition(threading.Lock())
         self._done = threading.Event()
@@ -45,10 +53,10 @@ class Writer:
         """Have `data` stored; False: it is not, and neither will be anything after it."""
         with self._changed:
             while self._open and self._size and self._size + len(data) > self._limit:
-                if not self._exact:
+                if self._exact:
+                    self._changed.wait()
+                elif not self._waits_a_little():
                     self._open = False
-                    return False
-                self._changed.wait()
             if not self._open:
                 return False
             self._queue.append((stream, data))
@@ -57,6 +65,15 @@ class Writer:
                 self._start()
             self._changed.notify_all()
             return True
+
+    def _waits_a_little(self) -> bool:
+        """Wait for a storage that is at work; False: it is not, or was waited for long enough."""
+        now = time.monotonic()
+        if self._backpressure <= 0 or now - self._stored_at > _STALLED_SECONDS:
+            return False
+        self._changed.wait(_STALLED_SECONDS)
+        self._backpressure -= time.monotonic() - now
+        return True
 
     def close(self, last: Callable[[], None], timeout_seconds: float) -> bool:
         """Store what is queued, then have `last` called on the thread; once only.
@@ -103,6 +120,7 @@ class Writer:
                 stored = False
             with self._changed:
                 self._size -= len(data)
+                self._stored_at = time.monotonic()
                 if not stored or self._given_up:
                     self._open = False
                     self._queue.clear()
