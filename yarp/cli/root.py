@@ -40,6 +40,7 @@ _COMMANDS = {
         "What was captured of a command, and what was lost.",
     ),
     "rules": ("yarp.cli.rules", "command", "List, explain, test and write rules."),
+    "dataset": ("yarp.cli.dataset", "command", "Import past calls of agents; query them."),
     "stats": ("yarp.cli.stats", "command", "Tokens shown, against what the host would have shown."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
     "hook": ("yarp.hook", None, "Serve one event of an agent; what its hooks call."),
@@ -145,13 +146,18 @@ def root(ctx: click.Context) -> None:  # noqa: D103 - its help stands in _HELP
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv` (program name first) and return its exit status."""
+    return run(root, "yarp", argv[1:])
+
+
+def run(command: click.Command, name: str, words: list[str]) -> int:
+    """Run a command that users know by `name` and return its exit status."""
     try:
-        status = _run(argv[1:])
+        status = _run(command, name, words)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader went away, as `head` does
         status = 141
     except OSError as error:
-        text.report([f"standard output cannot be written: {error.strerror}"])
+        text.report([f"standard output cannot be written: {error.strerror}"], name)
         status = StorageError.exit_code
     else:
         return status
@@ -160,37 +166,37 @@ def main(argv: list[str]) -> int:
     return status
 
 
-def _run(words: list[str]) -> int:
+def _run(command: click.Command, name: str, words: list[str]) -> int:
     try:
-        with root.make_context("yarp", words) as ctx:
-            root.invoke(ctx)
+        with command.make_context(name, words) as ctx:
+            command.invoke(ctx)
     except Exit as ended:
         return ended.exit_code
     except NoArgsIsHelpError as bare:
         click.echo(bare.message)
         return 0
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx else "yarp"
+        where = error.ctx.command_path if error.ctx else name
         message = error.format_message()
         hint = "" if "; " in message else f" See: {where} --help"
-        text.report([message + hint])
+        text.report([message + hint], name)
         return UsageError.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
     except click.ClickException as error:
-        text.report([error.format_message()])
+        text.report([error.format_message()], name)
         return YarpError.exit_code
     except YarpError as error:
-        text.report([str(error)])
+        text.report([str(error)], name)
         return error.exit_code
     except BrokenPipeError:
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        text.report([f"{where}{error.strerror or error}"])
+        text.report([f"{where}{error.strerror or error}"], name)
         return StorageError.exit_code
     except Exception as error:  # noqa: BLE001 - a fault of ours: its trace is what a report needs
         traceback.print_exc()
-        text.report([f"this is a fault of YARP ({type(error).__name__}); please report it"])
+        text.report([f"this is a fault of YARP ({type(error).__name__}); please report it"], name)
         return YarpError.exit_code
     return 0

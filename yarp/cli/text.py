@@ -45,10 +45,10 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def report(problems: Iterable[str]) -> None:
-    """Say each problem on stderr, as one line."""
+def report(problems: Iterable[str], name: str = "yarp") -> None:
+    """Say each problem on stderr, as one line of the command `name`."""
     for problem in problems:
-        sys.stderr.write(f"yarp: {problem}\n")
+        sys.stderr.write(f"{name}: {problem}\n")
 
 
 def known(value: bool | str | None) -> str:

@@ -133,6 +133,7 @@ class SourceItem:
         self.database = database
         self.private_directory: str | None = None
         """Where private copies go; the system's directory for temporary files if None."""
+        self._lines: Iterator[Line] = iter(())
         self.mark: int | None = None
         """How many first bytes of the file `lines()` shall digest on its way."""
         self.file: JsonlFile | None = None
@@ -161,7 +162,8 @@ class SourceItem:
         self.file = JsonlFile(self.path)
         if self.mark is not None:
             self.file.mark(self.mark)
-        return self.file.lines()
+        self._lines = self.file.lines()
+        return self._lines
 
     def line_again(self, line_number: int, byte_offset: int, byte_length: int) -> Line:
         """Read once more a line that `lines()` gave, instead of keeping it in memory.
@@ -194,6 +196,16 @@ class SourceItem:
         from yarp.sources.walk import read_whole
 
         return read_whole(self.root, path, most_bytes)
+
+    def verify(self) -> None:
+        """Make sure, after reading, that it was of one state. Raises `Rejected`.
+
+        Lines that were not asked for are read to their end: they count as read.
+        """
+        for _ in self._lines:
+            pass
+        if self.file is not None:
+            self.file.verify()
 
     def close(self) -> None:
         """Close and remove what reading opened; more than once does no harm."""

@@ -182,6 +182,13 @@ class JsonlFile:
 
         The file may have grown meanwhile: then its first bytes are read once more.
         """
+        if self._grown() and (
+            self.compressed or self.digest_of(self.complete_byte_count) != self.prefix_sha256
+        ):
+            raise SourceChanged
+
+    def _grown(self) -> bool:
+        """Whether the file has grown since it was opened. Raises SourceChanged for all else."""
         after = Stat.of(os.fstat(self._fd))
         try:
             named = os.lstat(self.path)
@@ -192,18 +199,22 @@ class JsonlFile:
             raise SourceChanged
         if after.size_bytes < before.size_bytes:
             raise SourceChanged
-        if after.size_bytes == before.size_bytes:
-            if after.mtime_ns != before.mtime_ns:
-                raise SourceChanged
-        elif self.compressed or self._digest_again() != self.prefix_sha256:
+        if after.size_bytes == before.size_bytes and after.mtime_ns != before.mtime_ns:
+            raise SourceChanged
+        return after.size_bytes > before.size_bytes
+
+    def require_unchanged(self) -> None:
+        """Raises SourceChanged when the file is no longer as it was when it was opened."""
+        if self._grown():
             raise SourceChanged
 
-    def _digest_again(self) -> bytes:
+    def digest_of(self, byte_count: int) -> bytes:
+        """The digest of the first `byte_count` bytes, read for this."""
         digest, place = hashlib.sha256(), 0
-        while place < self.complete_byte_count:
-            chunk = os.pread(self._fd, min(BLOCK_BYTES, self.complete_byte_count - place), place)
+        while place < byte_count:
+            chunk = os.pread(self._fd, min(BLOCK_BYTES, byte_count - place), place)
             if not chunk:
-                break
+                raise SourceChanged
             digest.update(chunk)
             place += len(chunk)
         return digest.digest()
@@ -317,7 +328,7 @@ def parse_json(data: bytes) -> tuple[Any, bool]:
         raise ValueError("nested too deeply") from None
     except ValueError:  # more digits than Python will read, or NaN
         raise ValueError("a number that JSON does not have") from None
-    return _without_surrogates(value)
+    return without_surrogates(value)
 
 
 class _Nothing:
@@ -355,7 +366,8 @@ def _fault(data: bytes, error: json.JSONDecodeError) -> str:
     return "no JSON value"
 
 
-def _without_surrogates(value: Any) -> tuple[Any, bool]:
+def without_surrogates(value: Any) -> tuple[Any, bool]:
+    """A JSON value with U+FFFD for each lone surrogate, and whether there was one."""
     try:
         # Python's own writer passes lone surrogates on; no other character fails to encode.
         json.dumps(value, ensure_ascii=False).encode()

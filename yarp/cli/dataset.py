@@ -1,0 +1,282 @@
+"""`yarp dataset`, which is also the command `toolcall-extractor`: imports and what they gave."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from yarp.cli import text
+
+if TYPE_CHECKING:
+    from yarp.dataset.database import Dataset
+    from yarp.plugins import Plugins
+    from yarp.sources.importers import Importer
+
+_PROGRESS_AFTER_S = 1.0
+_PROGRESS_EVERY_S = 0.2
+_LINE_EVERY_S = 5.0
+
+# Commands that stand in modules of their own, imported when they are run.
+_ELSEWHERE: dict[str, tuple[str, str, str]] = {}
+
+database_option = click.option(
+    "--database",
+    metavar="FILE",
+    help="The dataset; by default ~/.local/share/toolcall-extractor/toolcalls.duckdb.",
+)
+user_option = click.option(
+    "--unix-user",
+    required=True,
+    metavar="NAME",
+    help="Whose calls these are; always said, never guessed.",
+)
+
+
+class _Dataset(click.RichGroup):
+    """Its own commands, then those of other modules."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *_ELSEWHERE]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _ELSEWHERE:
+            module, attribute, _ = _ELSEWHERE[cmd_name]
+            found: click.Command = getattr(import_module(module), attribute)
+            return found
+        return super().get_command(ctx, cmd_name)
+
+
+class _Sources(click.RichGroup):
+    """One command for each importer that a plugin brings, with the options of its roots."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
+        return sorted(_plugins(None).importers())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        importer = _importer(cmd_name)
+        if importer is None:
+            return None
+        options: list[click.Parameter] = [
+            click.Option(
+                [f"--{option.flag}"],
+                metavar="DIR" if option.kind == "directory" else "FILE",
+                required=option.required,
+                help=_said(option.help, option.default),
+            )
+            for option in importer.options
+        ]
+        names = {
+            str(one.name): option.flag
+            for one, option in zip(options, importer.options, strict=True)
+        }
+
+        def callback(**values: str | None) -> None:
+            roots = {names[name]: path for name, path in values.items() if path is not None}
+            ctx.obj(importer, roots)
+
+        return click.RichCommand(
+            name=cmd_name,
+            params=options,
+            callback=callback,
+            help=f"Read the store of {cmd_name}.",
+            no_args_is_help=True,
+        )
+
+
+def _said(help_text: str, default: str | None) -> str:
+    return f"{help_text} Usually ~/{default}." if default else help_text
+
+
+def _plugins(name: str | None) -> Plugins:
+    """The plugin of that name alone, if the compiled cache knows it; else all."""
+    from yarp import cache
+    from yarp.plugins import Entry, Plugins
+
+    compiled = cache.load()
+    if name is not None and name in compiled.plugins:
+        entry = Entry(name, compiled.plugins[name], "installed", "")
+        return Plugins([entry], compiled.settings)
+    plugins = Plugins.load(compiled.settings)
+    text.report(plugins.problems)
+    return plugins
+
+
+def _importer(agent: str) -> Importer | None:
+    found = _plugins(agent).importers().get(agent)
+    return found or _plugins(None).importers().get(agent)
+
+
+@click.group("dataset", cls=_Dataset)
+@text.shows(
+    "yarp dataset extract --unix-user ann acme --sessions ~/.acme/sessions",
+    "yarp dataset stats",
+    "yarp dataset issues",
+    "yarp dataset verify",
+)
+def command() -> None:
+    """Import past calls from the stores of agents into one private DuckDB file.
+
+    Sources are read and never changed; nothing leaves this machine. What a tool was given and
+    what it printed is kept exactly, so the file may hold secrets: only its owner can read it.
+    """
+
+
+@command.group(cls=_Sources, subcommand_metavar="AGENT [OPTIONS]")
+@user_option
+@database_option
+@text.json_option
+@click.pass_context
+@text.shows("yarp dataset extract --unix-user ann acme --sessions ~/.acme/sessions")
+def extract(ctx: click.Context, unix_user: str, database: str | None, as_json: bool) -> None:
+    """Import the calls of one agent and one Unix user.
+
+    Run it again to add what is new: unchanged files are passed over.
+    """
+
+    def run(importer: Importer, roots: dict[str, str]) -> None:
+        from yarp.dataset import extract as engine
+        from yarp.dataset.database import Dataset
+
+        engine.check_roots(importer, roots)
+        with Dataset.write(database) as dataset:
+            progress = Progress()
+            report = engine.extract(dataset, importer, unix_user, roots, progress)
+            progress.done()
+        _print_report(report, as_json=as_json)
+
+    ctx.obj = run
+
+
+def _print_report(report: Any, *, as_json: bool) -> None:
+    written = report.written
+    if as_json:
+        import attrs
+
+        text.print_json(attrs.asdict(report))
+        return
+    click.echo(
+        f"{report.found} sources: {written.items} read, {report.unchanged} unchanged, "
+        f"{written.touched} touched but equal, {written.rejected} rejected, "
+        f"{report.vanished} newly gone"
+    )
+    click.echo(f"{written.calls} new calls, {written.results} new results")
+    if written.rejected or report.vanished:
+        click.echo("See: yarp dataset issues")
+
+
+class Progress:
+    """Says on stderr how far a run has come, once it takes long enough to wonder."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._last = self._start + _PROGRESS_AFTER_S
+        self._live = sys.stderr.isatty()
+        self._shown = False
+
+    def __call__(self, done: int, all_items: int) -> None:
+        """Take note that so many of the items are done."""
+        now = time.monotonic()
+        every = _PROGRESS_EVERY_S if self._live else _LINE_EVERY_S
+        if now - self._last < every:
+            return
+        self._last = now
+        self._shown = True
+        said = f"{done} of {all_items} sources, {now - self._start:.0f} s"
+        sys.stderr.write(f"\r\x1b[K{said}" if self._live else f"{said}\n")
+        sys.stderr.flush()
+
+    def done(self) -> None:
+        """Take away what stands there."""
+        if self._shown and self._live:
+            sys.stderr.write("\r\x1b[K")
+
+
+def reading(database: str | None) -> Dataset:
+    """The dataset, open to be read."""
+    from yarp.dataset.database import Dataset
+
+    return Dataset.read(database)
+
+
+@command.command()
+@database_option
+@text.json_option
+@text.shows("yarp dataset stats", "yarp dataset stats --json")
+def stats(database: str | None, as_json: bool) -> None:
+    """Say how much the dataset holds, without a word of it."""
+    from yarp.dataset import report
+
+    with reading(database) as dataset:
+        found = report.stats(dataset)
+    if as_json:
+        text.print_json(found)
+        return
+    columns = ("agent", "unix_user", "sessions", "tool_calls", "tool_results", "errors")
+    header = ("AGENT", "USER", "SESSIONS", "CALLS", "RESULTS", "ERRORS")
+    rows = [[f"{row[name]}" for name in columns] for row in found["by_agent"]]
+    click.echo(text.table(header, rows))
+    for name, value in found.items():
+        if isinstance(value, int):
+            click.echo(f"{name.replace('_', ' ')}: {value:,}")
+
+
+@command.command()
+@database_option
+@click.option("--limit", type=click.IntRange(1), default=1000, show_default=True, help="At most.")
+@text.json_option
+@text.shows("yarp dataset issues", "yarp dataset issues --json")
+def issues(database: str | None, limit: int, as_json: bool) -> None:
+    """List what could not be read or paired: places and counts, no content."""
+    from yarp.dataset import report
+
+    with reading(database) as dataset:
+        found = report.issues(dataset, limit)
+    if as_json:
+        text.print_json({"issues": found})
+        return
+    for issue in found:
+        place = "".join(
+            f"{mark}{issue[name]}"
+            for name, mark in (("line", ":"), ("sqlite_blob_id", " blob "))
+            if issue[name] is not None
+        )
+        times = f" ({issue['occurrences']} times)" if issue["occurrences"] > 1 else ""
+        where = f"{issue['source'] or issue['agent']}{place}"
+        click.echo(f"{issue['severity']} {issue['code']}{times}: {issue['message']}\n  {where}")
+    if not found:
+        click.echo("no issues")
+
+
+@command.command()
+@database_option
+@text.json_option
+@click.pass_context
+@text.shows("yarp dataset verify", "yarp dataset verify --json")
+def verify(ctx: click.Context, database: str | None, as_json: bool) -> None:
+    """Check schema, relationships, digests, checkpoints, permissions and size.
+
+    Exit status 0: all hold. 65: something does not.
+    """
+    from yarp.dataset import report
+
+    with reading(database) as dataset:
+        found = report.verify(dataset)
+    if as_json:
+        text.print_json(found)
+    else:
+        for name, value in found.items():
+            shown = text.known(value) if isinstance(value, bool) else value
+            click.echo(f"{name.replace('_', ' ')}: {shown}")
+    if not found["valid"]:
+        ctx.exit(65)
+
+
+def main() -> None:
+    """The console script `toolcall-extractor`."""
+    from yarp.cli import root
+
+    sys.exit(root.run(command, "toolcall-extractor", sys.argv[1:]))

@@ -1,0 +1,275 @@
+"""Opens the dataset: one DuckDB file in a private directory, for one writer or many readers.
+
+DuckDB may reach nothing but that directory: no network, no extensions, no other files. A writer
+holds `<database>.lock`; readers need no lock of ours, and are told when a writer is at work.
+Source: seed 003, "Size and privacy controls".
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from contextlib import contextmanager, suppress
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from yarp import paths
+from yarp.errors import DataError, PermissionsTooOpen, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
+VERSION = 1
+MOST_BYTES = 10_000_000_000
+"""Files below the data directory stay below this. Source: seed 003, Outcome."""
+
+SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql")
+_MEMORY = "128MB"  # 0.3 s slower on 200 MB than 4 GB, and 100 MB smaller
+_CHECKPOINT = "1GB"  # one checkpoint at the end: writing the log twice costs less than many
+_SLACK_BYTES = 1 << 20
+
+
+class DatasetUnknown(DataError):
+    """There is no dataset at that place yet."""
+
+
+class SizeLimitReached(StorageError):
+    """The next batch could make the dataset's files cross their limit; nothing was written."""
+
+
+def default_path() -> str:
+    """`toolcalls.duckdb` in the data directory that belongs to the extractor alone."""
+    # Beside YARP's own: $XDG_DATA_HOME, or ~/.local/share.
+    share = os.path.dirname(paths.data_dir())
+    return os.path.join(share, "toolcall-extractor", "toolcalls.duckdb")
+
+
+class Dataset:
+    """The dataset, open. `connection` is DuckDB's; `close()` it, or use `with`."""
+
+    def __init__(self, path: str, connection: duckdb.DuckDBPyConnection, lock: int | None) -> None:
+        self.path = path
+        self.directory = os.path.dirname(path)
+        self.connection = connection
+        self.most_bytes = MOST_BYTES
+        self._lock = lock
+
+    @classmethod
+    def read(cls, path: str | None = None) -> Dataset:
+        """Open it to read. Raises `DatasetUnknown`, and StorageError while a writer has it."""
+        path = os.path.abspath(path or default_path())
+        if not os.path.exists(path):
+            raise DatasetUnknown(f"{path}: there is no dataset yet; yarp dataset extract makes it")
+        return cls(path, _connect(path, readonly=True), None)
+
+    @classmethod
+    def write(cls, path: str | None = None) -> Dataset:
+        """Open it to write, and make it if need be. Only one process can at a time.
+
+        The directory of `path` must be private (0700); the default one is made so. Runs that
+        ended without saying so are marked as failed.
+        """
+        is_default = path is None
+        path = os.path.abspath(path or default_path())
+        directory = os.path.dirname(path)
+        os.umask(0o077)
+        paths.make_private_dir(directory)
+        paths.require_private(directory, directory=True, narrow=is_default)
+        lock = _lock(path)
+        try:
+            _narrow_own_files(path)
+            dataset = cls(path, _connect(path, readonly=False), lock)
+        except BaseException:
+            os.close(lock)
+            raise
+        try:
+            dataset._prepare()
+        except BaseException:
+            dataset.close()
+            raise
+        return dataset
+
+    def __enter__(self) -> Dataset:  # noqa: PYI034 - no class is derived from this
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it; what was committed is in the file then, and no log is left behind."""
+        try:
+            with _told(self.path):
+                self.connection.close()
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def rows(self, statement: str, values: object = None) -> list[tuple[Any, ...]]:
+        """All rows that a statement gives."""
+        with _told(self.path):
+            return self.connection.execute(statement, values).fetchall()
+
+    def row(self, statement: str, values: object = None) -> tuple[Any, ...]:
+        """The one row that a statement gives."""
+        return self.rows(statement, values)[0]
+
+    @contextmanager
+    def transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """All or nothing. DuckDB's own errors pass, for whoever can tell what was wrong."""
+        self.connection.execute("BEGIN TRANSACTION")
+        try:
+            yield self.connection
+            self.connection.execute("COMMIT")
+        except BaseException:
+            _rollback(self.connection)
+            raise
+
+    def require_room(self, byte_count: int, row_count: int) -> None:
+        """Make sure that a batch of this size cannot make the files cross their limit.
+
+        Counted are all files of the directory and a generous bound for the batch: twice its
+        bytes, since they stand in the log and in the file for a while, and 1 KiB a row.
+        """
+        bound = 2 * byte_count + 1024 * row_count + _SLACK_BYTES
+        used = self.used_bytes()
+        if used + bound > self.most_bytes:
+            raise SizeLimitReached(
+                f"{self.directory} holds {used} bytes; the next batch of up to {bound} could cross "
+                f"{self.most_bytes}. What was imported stays; free room there, then run this again"
+            )
+
+    def used_bytes(self) -> int:
+        """The size of all files below the data directory."""
+        return sum(_size(path) for path in _files_in(self.directory))
+
+    def _prepare(self) -> None:
+        tables = self.rows("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'main'")
+        if tables == [(0,)]:
+            self.require_room(0, 0)
+            with _told(self.path), self.transaction() as connection:
+                for name in SCHEMA_FILES:
+                    connection.execute(schema_text(name))
+                connection.execute("INSERT INTO schema_info VALUES (?)", [VERSION])
+        _require_version(self)
+        os.chmod(self.path, 0o600)
+        with _told(self.path):
+            self.connection.execute(
+                "UPDATE import_runs SET status = 'failed', finished_at_ms = greatest("
+                "started_at_ms, epoch_ms(now())) WHERE status = 'running'"
+            )
+
+
+def schema_text(name: str) -> str:
+    """One of the schema's files."""
+    return files("yarp.dataset").joinpath("schema", name).read_text(encoding="utf-8")
+
+
+def _require_version(dataset: Dataset) -> None:
+    try:
+        found = dataset.rows("SELECT max(version) FROM schema_info")
+    except DataError:
+        found = [(None,)]
+    if found != [(VERSION,)]:
+        said = found[0][0] or "no"
+        raise DataError(f"{dataset.path} has {said} schema version; this YARP reads {VERSION}")
+
+
+def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
+    try:
+        import duckdb
+    except ImportError:
+        raise StorageError(
+            "the dataset needs DuckDB and PyArrow: pip install 'yarp-core[dataset]'"
+        ) from None
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "enable_external_access": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "python_enable_replacements": "false",
+        "checkpoint_threshold": _CHECKPOINT,
+        "memory_limit": _MEMORY,
+        "threads": str(min(4, os.cpu_count() or 1)),
+        "lock_configuration": "true",
+    }
+    with _told(path):
+        return duckdb.connect(path, read_only=readonly, config=config)
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """DuckDB's errors in our own words, which hold no content."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        if "lock" in str(error).lower():
+            raise StorageError(f"{path} is in use by another process; try again later") from None
+        raise StorageError(f"{path} cannot be read or written: {_kind(error)}") from None
+    except duckdb.Error as error:
+        raise DataError(f"{path} is damaged, or no dataset: {_kind(error)}") from None
+
+
+def _kind(error: Exception) -> str:
+    return type(error).__name__
+
+
+def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
+    import duckdb
+
+    with suppress(duckdb.Error):  # it is rolled back already
+        connection.execute("ROLLBACK")
+
+
+def _lock(path: str) -> int:
+    place = f"{path}.lock"
+    try:
+        lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageError(f"{place} cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise StorageError(f"{path} is being written by another process; try again later") from None
+    return lock
+
+
+def _files_in(directory: str) -> Iterator[str]:
+    for place, _, names in os.walk(directory):
+        for name in names:
+            yield os.path.join(place, name)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:  # a temporary file, gone since
+        return 0
+
+
+def own_files(path: str) -> list[str]:
+    """The files that belong to the dataset at `path`: its own, log, lock, index and copies."""
+    directory, name = os.path.split(path)
+    return [
+        each for each in _files_in(directory) if _belongs(os.path.relpath(each, directory), name)
+    ]
+
+
+def _belongs(relative_path: str, name: str) -> bool:
+    return relative_path.partition(os.sep)[0].startswith((name, "copy-"))
+
+
+def _narrow_own_files(path: str) -> None:
+    for each in own_files(path):
+        found = os.lstat(each)
+        if not found.st_mode & 0o077 or stat.S_ISLNK(found.st_mode):
+            continue
+        if found.st_uid != os.getuid():
+            raise PermissionsTooOpen(f"{each} belongs to another user, and others can reach it")
+        os.chmod(each, 0o600)

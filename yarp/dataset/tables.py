@@ -1,0 +1,75 @@
+"""Rows in and out of DuckDB as Arrow tables, whose types are those of the catalogue."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import duckdb
+    import pyarrow as pa
+
+    Row = tuple[Any, ...]
+
+
+def arrow_type(duckdb_type: str) -> pa.DataType:
+    """The Arrow type that holds a column of this DuckDB type."""
+    import pyarrow as pa
+
+    types = {
+        "VARCHAR": pa.large_string(),
+        "BLOB": pa.large_binary(),
+        "BOOLEAN": pa.bool_(),
+        "BIGINT": pa.int64(),
+        "INTEGER": pa.int32(),
+        "UBIGINT": pa.uint64(),
+        "UINTEGER": pa.uint32(),
+        "UTINYINT": pa.uint8(),
+    }
+    return types[duckdb_type]
+
+
+class Tables:
+    """Inserts rows, and gives statements a table of values to join with."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._columns: dict[str, list[tuple[str, str]]] = {}
+        found = connection.execute(
+            "SELECT CASE schema_name WHEN 'main' THEN '' ELSE schema_name || '.' END || table_name,"
+            " column_name, data_type FROM duckdb_columns() WHERE NOT internal"
+            " ORDER BY table_oid, column_index"
+        ).fetchall()
+        for table, column, kind in found:
+            self._columns.setdefault(table, []).append((column, kind))
+
+    def insert(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert whole rows."""
+        if rows:
+            with self._registered(rows, self._columns[table]) as name:
+                self._connection.execute(f"INSERT INTO {table} SELECT * FROM {name}")
+
+    @contextmanager
+    def values(self, rows: Iterable[Row], **columns: str) -> Iterator[str]:
+        """The name of a table of these values, in these columns with their DuckDB types."""
+        with self._registered(list(rows), list(columns.items())) as name:
+            yield name
+
+    @contextmanager
+    def _registered(self, rows: Sequence[Row], columns: list[tuple[str, str]]) -> Iterator[str]:
+        import pyarrow as pa
+
+        turned = list(zip(*rows, strict=True)) or [()] * len(columns)
+        table = pa.table(
+            {
+                name: pa.array(values, arrow_type(kind))
+                for (name, kind), values in zip(columns, turned, strict=True)
+            }
+        )
+        self._connection.register("given", table)
+        try:
+            yield "given"
+        finally:
+            self._connection.unregister("given")

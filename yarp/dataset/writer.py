@@ -1,0 +1,430 @@
+"""Commits items: their rows and their checkpoints together, several small items at a time.
+
+An item is all or nothing. A changed item's rows are brought in line with what it says now: new
+ones are inserted, and those that it alone held and holds no more are dropped. Source: seed 003,
+"Stable reads"; spec "Speed", Dataset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import define, field
+
+from yarp.dataset.rows import ImporterFault, issue_rows
+from yarp.dataset.tables import Tables
+from yarp.sources.facts import Issue
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from yarp.dataset.database import Dataset
+    from yarp.dataset.rows import CallRow, ItemRows
+    from yarp.dataset.tables import Row
+    from yarp.sources.jsonl import Stat
+
+GROUP_BYTES = 8 << 20
+"""Items are committed together until their texts make so many bytes."""
+
+_ROW_BYTES = 512  # of an observation with its keys, about
+
+
+@define(slots=True)
+class Outcome:
+    """What has become of an item: the values of its row in source_items, and what it said.
+
+    `rows` is None where only the checkpoint moves: the file was touched, or is rejected.
+    `known`: it has a row already. `claims`: the calls that shall be taken from this item.
+    """
+
+    source_item_key: str
+    source_root_key: str
+    relative_path: str
+    adapter_version: int
+    stat: Stat | None
+    status: Literal["complete", "deferred", "rejected"]
+    imported_byte_count: int | None = None
+    prefix_sha256: bytes | None = None
+    fingerprint: bytes | None = None
+    surroundings: bytes = b""
+    known: bool = False
+    rows: ItemRows | None = None
+    issues: list[Issue] = field(factory=list)
+    claims: Collection[str] = ()
+
+
+@define(slots=True)
+class Counts:
+    """What a run has written; `inserted` counts rows by table."""
+
+    items: int = 0
+    touched: int = 0
+    rejected: int = 0
+    calls: int = 0
+    results: int = 0
+    observations: int = 0
+    dropped: int = 0
+
+
+class Writer:
+    """Gathers outcomes and commits them in groups, on behalf of one run."""
+
+    def __init__(self, dataset: Dataset, run_key: str) -> None:
+        self.counts = Counts()
+        self._dataset = dataset
+        self._run_key = run_key
+        self._tables = Tables(dataset.connection)
+        self._group: list[Outcome] = []
+        self._bytes = 0
+        self._rows = 0
+        (self._empty,) = dataset.row("SELECT count(*) = 0 FROM sessions")
+
+    def add(self, outcome: Outcome) -> None:
+        """Take an outcome; a full group is committed. Raises `SizeLimitReached`."""
+        self._group.append(outcome)
+        if outcome.rows is not None:
+            self._bytes += outcome.rows.byte_count
+            self._rows += outcome.rows.row_count
+        if self._bytes + _ROW_BYTES * self._rows > GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what was gathered."""
+        group, self._group = self._group, []
+        size, self._bytes = self._bytes, 0
+        count, self._rows = self._rows, 0
+        if group:
+            self._dataset.require_room(size, count + 2 * len(group))
+            self._commit(group)
+
+    def _commit(self, group: list[Outcome]) -> None:
+        """Commit a group; of one that cannot be stored, each item on its own."""
+        import duckdb
+        import pyarrow as pa
+
+        unfit = (duckdb.IntegrityError, duckdb.DataError, pa.ArrowException, ImporterFault)
+        try:
+            with self._dataset.transaction():
+                written = _Group(self._tables, self._dataset, self._run_key, group)
+                written.write(look_up=not self._empty)
+        except (*unfit, OverflowError, TypeError, ValueError):
+            if len(group) > 1:
+                for outcome in group:
+                    self._commit([outcome])
+                return
+            if group[0].rows is None:
+                raise
+            self._commit([unusable(group[0])])
+            return
+        self._empty = False
+        self._count(group, written)
+
+    def _count(self, group: list[Outcome], written: _Group) -> None:
+        counts = self.counts
+        for outcome in group:
+            if outcome.status == "rejected":
+                counts.rejected += 1
+            elif outcome.rows is None:
+                counts.touched += 1
+            else:
+                counts.items += 1
+        counts.calls += written.calls
+        counts.results += written.results
+        counts.observations += written.observations
+        counts.dropped += written.dropped
+
+
+def unusable(outcome: Outcome) -> Outcome:
+    """The outcome of an item whose importer said what no row can hold."""
+    issue = Issue("importer_fault", "its importer gave a value that no row can hold", "error")
+    return rejected(outcome, issue, lasting=True)
+
+
+def rejected(outcome: Outcome, issue: Issue, *, lasting: bool) -> Outcome:
+    """The outcome of an item that cannot be read; `lasting`: not to be tried again as it is."""
+    return Outcome(
+        outcome.source_item_key,
+        outcome.source_root_key,
+        outcome.relative_path,
+        outcome.adapter_version,
+        outcome.stat,
+        "rejected",
+        fingerprint=outcome.fingerprint if lasting else None,
+        surroundings=outcome.surroundings,
+        known=outcome.known,
+        issues=[issue],
+    )
+
+
+class _Group:
+    """The one transaction of a group."""
+
+    def __init__(
+        self, tables: Tables, dataset: Dataset, run_key: str, group: Sequence[Outcome]
+    ) -> None:
+        self._tables = tables
+        self._execute = dataset.connection.execute
+        self._run_key = run_key
+        self._group = group
+        self._read = [outcome for outcome in group if outcome.rows is not None]
+        self.calls = self.results = self.observations = self.dropped = 0
+
+    def write(self, *, look_up: bool) -> None:
+        """Write everything; `look_up`: the tables hold rows that these may meet."""
+        self._items()
+        self._issues()
+        if not self._read:
+            return
+        self._sessions(look_up=look_up)
+        again = [outcome.source_item_key for outcome in self._read if outcome.known]
+        stale = self._observations(again)
+        owned = self._calls(look_up=look_up)
+        self._results(look_up=look_up)
+        self._links(again, owned)
+        if stale:
+            self._drop_unseen(stale)
+        self._execute("UPDATE private.state SET unsettled = true WHERE NOT unsettled")
+
+    def _items(self) -> None:
+        rows = []
+        for each in self._group:
+            stat = each.stat
+            rows.append(
+                (
+                    each.source_item_key,
+                    each.source_root_key,
+                    each.relative_path,
+                    each.adapter_version,
+                    stat and stat.device_id,
+                    stat and stat.inode,
+                    stat.size_bytes if stat else 0,
+                    stat.mtime_ns if stat else 0,
+                    each.imported_byte_count,
+                    each.prefix_sha256,
+                    self._run_key,
+                    each.status,
+                )
+            )
+        known = {each.source_item_key for each in self._group if each.known}
+        self._tables.insert("source_items", [row for row in rows if row[0] not in known])
+        moved = [row for row in rows if row[0] in known]
+        if moved:
+            with self._tables.values(moved, **_ITEM_COLUMNS) as given:
+                # A rejected item keeps the checkpoint that its rows stand for.
+                self._execute(f"""
+                    UPDATE source_items AS i SET
+                      adapter_version = g.adapter_version, device_id = g.device_id,
+                      inode = g.inode, size_bytes = g.size_bytes,
+                      snapshot_mtime_ns = g.snapshot_mtime_ns,
+                      imported_byte_count = CASE g.status WHEN 'rejected'
+                        THEN least(i.imported_byte_count, g.size_bytes)
+                        ELSE g.imported_byte_count END,
+                      prefix_sha256 = CASE g.status WHEN 'rejected'
+                        THEN i.prefix_sha256 ELSE g.prefix_sha256 END,
+                      last_run_key = g.last_run_key, status = g.status
+                    FROM {given} AS g WHERE i.source_item_key = g.source_item_key""")
+        marks = [
+            (each.source_item_key, each.fingerprint, each.surroundings)
+            for each in self._group
+            if each.fingerprint is not None
+        ]
+        self._delete("private.checkpoints", "source_item_key", known)
+        self._tables.insert("private.checkpoints", marks)
+
+    def _issues(self) -> None:
+        anew = [each.source_item_key for each in self._read if each.known]
+        self._delete("import_issues", "source_item_key", anew)
+        rows: list[Row] = []
+        for each in self._group:
+            key = each.source_item_key
+            issues = [*each.issues, *(each.rows.issues if each.rows is not None else ())]
+            rows += issue_rows(issues, self._run_key, key, (key,))
+        self._delete("import_issues", "issue_key", [row[0] for row in rows])
+        self._tables.insert("import_issues", rows)
+
+    def _sessions(self, *, look_up: bool) -> None:
+        sessions: dict[str, Row] = {}
+        for each in self._read:
+            for key, row in each.rows.sessions.items():  # type: ignore[union-attr]
+                known = sessions.get(key)
+                if known is None or known[4] is None or (row[4] is not None and row[4] < known[4]):
+                    sessions[key] = row
+        new = list(sessions.values())
+        if look_up and new:
+            times = [(row[0], row[4]) for row in new]
+            with self._tables.values(times, key="VARCHAR", started="BIGINT") as given:
+                self._execute(f"""
+                    UPDATE sessions SET started_at_ms = g.started FROM {given} AS g
+                    WHERE session_key = g.key AND g.started IS NOT NULL
+                      AND (started_at_ms IS NULL OR g.started < started_at_ms)""")
+            found = self._present("sessions", "session_key", sessions)
+            new = [row for row in new if row[0] not in found]
+        self._tables.insert("sessions", new)
+
+    def _observations(self, again: list[str]) -> list[Row]:
+        """Write the observations; those that changed items hold no more, as they stood."""
+        new: list[Row] = []
+        known: dict[str, Row] = {}
+        if again:
+            with self._tables.values([(key,) for key in again], key="VARCHAR") as given:
+                found = self._execute(
+                    "SELECT o.* FROM observations AS o"
+                    f" JOIN {given} AS g ON g.key = o.source_item_key"
+                ).fetchall()
+            known = {row[0]: row for row in found}
+        kept = set()
+        for each in self._read:
+            for key, row in each.rows.observations.items():  # type: ignore[union-attr]
+                before = known.get(key)
+                # What it points to may have moved to the call that it is a copy of.
+                if before is not None and before[4:] == row[4:]:
+                    kept.add(key)
+                else:
+                    new.append(row)
+        stale = [row for key, row in known.items() if key not in kept]
+        self._delete("observations", "observation_key", [row[0] for row in stale])
+        self._tables.insert("observations", new)
+        self.observations = len(new)
+        return stale
+
+    def _calls(self, *, look_up: bool) -> set[tuple[str, str]]:
+        """Write the calls; each as (item, own key) that tool_calls now takes from this group."""
+        best: dict[str, tuple[tuple[Any, ...], CallRow, Outcome]] = {}
+        for each in self._read:
+            assert each.rows is not None  # noqa: S101 - for the type checker
+            for key, call in each.rows.calls.items():
+                rank = _rank(call, each)
+                if key not in best or rank < best[key][0] or key in each.claims:
+                    best[key] = (rank, call, each)
+        present = self._present_calls(best) if look_up else {}
+        owned, new, replaced = set(), [], []
+        for key, (rank, call, each) in best.items():
+            before = present.get(key)
+            if before is not None:
+                row, owner, owner_rank = before
+                same = owner is None or owner == each.source_item_key or key in each.claims
+                if not same and rank >= owner_rank:
+                    continue
+                if row == call.row:
+                    owned.add((each.source_item_key, key))
+                    continue
+                replaced.append(key)
+            owned.add((each.source_item_key, key))
+            new.append(call.row)
+        self._delete("tool_calls", "call_key", replaced)
+        self._tables.insert("tool_calls", new)
+        self.calls = len(new) - len(replaced)
+        return owned
+
+    def _present_calls(self, calls: Collection[str]) -> dict[str, tuple[Row, str | None, Row]]:
+        """Of these calls, the stored row, the item that it was taken from, and that one's rank."""
+        with self._tables.values([(key,) for key in calls], key="VARCHAR") as given:
+            found = self._execute(f"""
+                SELECT c.*, l.source_item_key, s.started_at_ms IS NULL, s.started_at_ms,
+                  s.native_session_id, l.weight, i.relative_path
+                FROM tool_calls AS c JOIN {given} AS g ON g.key = c.call_key
+                LEFT JOIN private.call_links AS l ON l.own_key = c.call_key AND l.owns
+                LEFT JOIN sessions AS s ON s.session_key = l.session_key
+                LEFT JOIN source_items AS i ON i.source_item_key = l.source_item_key""").fetchall()
+        return {row[0]: (row[:12], row[12], (row[13], row[14] or 0, *row[15:])) for row in found}
+
+    def _results(self, *, look_up: bool) -> None:
+        results: dict[str, Row] = {}
+        for each in self._read:
+            for key, row in each.rows.results.items():  # type: ignore[union-attr]
+                known = results.get(key)
+                if known is None or known[2] is None or (row[2] is not None and row[2] < known[2]):
+                    results[key] = row
+        new = list(results.values())
+        if look_up and new:
+            times = [(row[0], row[2]) for row in new]
+            with self._tables.values(times, key="VARCHAR", returned="BIGINT") as given:
+                self._execute(f"""
+                    UPDATE tool_results SET returned_at_ms = g.returned FROM {given} AS g
+                    WHERE result_key = g.key AND g.returned IS NOT NULL
+                      AND (returned_at_ms IS NULL OR g.returned < returned_at_ms)""")
+            found = self._present("tool_results", "result_key", results)
+            new = [row for row in new if row[0] not in found]
+        self._tables.insert("tool_results", new)
+        self.results = len(new)
+
+    def _links(self, again: list[str], owned: set[tuple[str, str]]) -> None:
+        self._delete("private.call_links", "source_item_key", again)
+        self._delete("private.suspects", "source_item_key", again)
+        lost = {key for _, key in owned}
+        if lost:
+            with self._tables.values([(key,) for key in lost], key="VARCHAR") as given:
+                self._execute(
+                    f"UPDATE private.call_links SET owns = false FROM {given} AS g"
+                    " WHERE own_key = g.key AND owns"
+                )
+        links: list[Row] = []
+        suspects: list[Row] = []
+        for each in self._read:
+            assert each.rows is not None  # noqa: S101 - for the type checker
+            item = each.source_item_key
+            links += [
+                (
+                    item,
+                    link.own_key,
+                    link.group_key,
+                    link.session_key,
+                    link.weight,
+                    (item, link.own_key) in owned,
+                )
+                for link in each.rows.links.values()
+            ]
+            suspects += each.rows.suspects
+        self._tables.insert("private.call_links", links)
+        self._tables.insert("private.suspects", suspects)
+
+    def _drop_unseen(self, stale: list[Row]) -> None:
+        """Drop calls and results that only these observations had shown."""
+        for table, column, place in (
+            ("tool_calls", "call_key", 2),
+            ("tool_results", "result_key", 3),
+        ):
+            shown = {(row[place],) for row in stale if row[place] is not None}
+            if not shown:
+                continue
+            with self._tables.values(shown, key="VARCHAR") as given:
+                gone = self._execute(
+                    f"SELECT key FROM {given} ANTI JOIN observations ON {column} = key"
+                ).fetchall()
+            self._delete(table, column, [key for (key,) in gone])
+            self.dropped += len(gone)
+
+    def _present(self, table: str, column: str, given: Collection[str]) -> set[str]:
+        with self._tables.values([(key,) for key in given], key="VARCHAR") as name:
+            found = self._execute(
+                f"SELECT {column} FROM {table} SEMI JOIN {name} ON key = {column}"
+            ).fetchall()
+        return {key for (key,) in found}
+
+    def _delete(self, table: str, column: str, given: Collection[str]) -> None:
+        if given:
+            with self._tables.values([(key,) for key in given], key="VARCHAR") as name:
+                self._execute(f"DELETE FROM {table} WHERE {column} IN (SELECT key FROM {name})")
+
+
+_ITEM_COLUMNS = {
+    "source_item_key": "VARCHAR",
+    "source_root_key": "VARCHAR",
+    "relative_path": "VARCHAR",
+    "adapter_version": "INTEGER",
+    "device_id": "UBIGINT",
+    "inode": "UBIGINT",
+    "size_bytes": "UBIGINT",
+    "snapshot_mtime_ns": "BIGINT",
+    "imported_byte_count": "UBIGINT",
+    "prefix_sha256": "BLOB",
+    "last_run_key": "VARCHAR",
+    "status": "VARCHAR",
+}
+
+
+def _rank(call: CallRow, outcome: Outcome) -> tuple[Any, ...]:
+    """Orders the places that say one call: the lowest is whose row counts."""
+    assert outcome.rows is not None  # noqa: S101 - for the type checker
+    _, _, _, native, started = outcome.rows.sessions[call.link.session_key or ""]
+    return (started is None, started or 0, native, call.link.weight, outcome.relative_path)
