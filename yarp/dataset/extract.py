@@ -261,6 +261,7 @@ class _Extraction:
                     database=item.database,
                 )
                 outcome = self._read(key, again, known[key])
+                outcome.again = True
                 outcome.claims = calls
                 self._writer.add(outcome)
         self._writer.flush()

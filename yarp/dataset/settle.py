@@ -57,8 +57,18 @@ def to_read_again(dataset: Dataset) -> dict[str, set[str]]:
         ANTI JOIN observations AS o
           ON o.result_key = x.result_key AND o.source_item_key = x.source_item_key
         SEMI JOIN tool_calls AS c ON c.call_key = x.call_key"""
-    for (item,) in dataset.rows(dropped):
-        claims[item].update(())
+    # A copy took its row from a place that has gone since, and its observations still say so.
+    ghosts = """
+        WITH ghosts AS (
+          SELECT call_key FROM tool_calls ANTI JOIN private.call_links ON own_key = call_key)
+        SELECT source_item_key FROM observations SEMI JOIN ghosts USING (call_key)
+        UNION
+        SELECT source_item_key FROM observations
+        SEMI JOIN (SELECT result_key FROM tool_results SEMI JOIN ghosts USING (call_key))
+          USING (result_key)"""
+    for statement in (dropped, ghosts):
+        for (item,) in dataset.rows(statement):
+            claims[item].update(())
     return dict(claims)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Tables:
 
     @contextmanager
     def _registered(self, rows: Sequence[Row], columns: list[tuple[str, str]]) -> Iterator[str]:
+        import duckdb
         import pyarrow as pa
 
         turned = list(zip(*rows, strict=True)) or [()] * len(columns)
@@ -72,4 +73,5 @@ class Tables:
         try:
             yield "given"
         finally:
-            self._connection.unregister("given")
+            with suppress(duckdb.Error):  # the transaction failed; the next table takes the name
+                self._connection.unregister("given")

@@ -34,7 +34,8 @@ class Outcome:
     """What has become of an item: the values of its row in source_items, and what it said.
 
     `rows` is None where only the checkpoint moves: the file was touched, or is rejected.
-    `known`: it has a row already. `claims`: the calls that shall be taken from this item.
+    `known`: it has a row already. `again`: it is read for the sake of the calls in `claims`,
+    which shall be taken from this item, and its observations are to point to its own calls.
     """
 
     source_item_key: str
@@ -50,6 +51,7 @@ class Outcome:
     known: bool = False
     rows: ItemRows | None = None
     issues: list[Issue] = field(factory=list)
+    again: bool = False
     claims: Collection[str] = ()
 
 
@@ -277,7 +279,8 @@ class _Group:
             for key, row in each.rows.observations.items():  # type: ignore[union-attr]
                 before = known.get(key)
                 # What it points to may have moved to the call that it is a copy of.
-                if before is not None and before[4:] == row[4:]:
+                place = 2 if each.again else 4
+                if before is not None and before[place:] == row[place:]:
                     kept.add(key)
                 else:
                     new.append(row)

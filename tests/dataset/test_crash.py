@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from toy_agent import TOY, Store, call, result, session
+
+from yarp.dataset import writer
+from yarp.dataset.database import Dataset, SizeLimitReached
+from yarp.sources.importers import Importer
+
+CHILD = """
+import os, pathlib, sys, threading, time
+sys.path.insert(0, sys.argv[1])
+import toy_agent
+from yarp.dataset import writer
+writer.GROUP_BYTES = 3000
+store = toy_agent.Store.__new__(toy_agent.Store)
+store.path = pathlib.Path(sys.argv[2])
+store.sessions = store.path / "sessions"
+store.database = str(store.path / "data" / "toolcalls.duckdb")
+import duckdb, pyarrow
+print("ready", flush=True)
+store.extract()
+print("done", flush=True)
+"""
+
+
+def fill(store):
+    for number in range(60):
+        name = f"s{number:02}"
+        records = [session(name, 100 - number)]
+        for each in range(number % 7):
+            records += [
+                call(f"c{each}", copy=[f"u{number // 3}", each]),
+                result(f"c{each}", "o" * 50 * each),
+            ]
+        if number % 5 == 0:
+            records += [b"{", result("lost")]
+        store.write(f"{name}.jsonl", *records)
+
+
+def undisturbed(new_store):
+    store = new_store()
+    fill(store)
+    store.extract()
+    return store
+
+
+def shape(store):
+    """All rows, with the places of this store taken out."""
+    own = str(store.sessions)
+    roots = "source_root_key"
+    return {
+        "roots": store.rows("SELECT * EXCLUDE (source_root_key, root_path) FROM source_roots"),
+        "items": store.rows(
+            f"SELECT * EXCLUDE (source_item_key, {roots}, inode, snapshot_mtime_ns, last_run_key) FROM source_items ORDER BY relative_path"
+        ),
+        "sessions": store.rows("FROM sessions ORDER BY ALL"),
+        "calls": store.rows("FROM tool_calls ORDER BY ALL"),
+        "results": store.rows("FROM tool_results ORDER BY ALL"),
+        "observations": store.rows(
+            "SELECT relative_path, o.* EXCLUDE (observation_key, source_item_key) FROM observations AS o"
+            " JOIN source_items USING (source_item_key) ORDER BY ALL"
+        ),
+        "issues": store.rows(
+            "SELECT relative_path, e.* EXCLUDE (issue_key, run_key, source_item_key) FROM import_issues AS e"
+            " JOIN source_items USING (source_item_key) ORDER BY ALL"
+        ),
+        "links": store.rows(
+            "SELECT relative_path, l.* EXCLUDE (source_item_key) FROM private.call_links AS l"
+            " JOIN source_items USING (source_item_key) ORDER BY ALL"
+        ),
+        "state": store.rows("FROM private.state"),
+        "own": own is None,
+    }
+
+
+def killed_runs(new_store, tmp_path, count, seed):
+    whole = shape(undisturbed(new_store))
+    moments = random.Random(seed)
+    midway = 0
+    for _ in range(count):
+        store = new_store()
+        fill(store)
+        child = subprocess.Popen(
+            [sys.executable, "-c", CHILD, os.path.dirname(__file__), str(store.path)],
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout.readline() == b"ready\n"
+        time.sleep(moments.uniform(0, 0.45))
+        child.send_signal(signal.SIGKILL)
+        midway += child.communicate()[0] == b"" and os.path.exists(store.database)
+        store.extract()
+        assert shape(store) == whole
+    return midway
+
+
+def test_after_a_kill_the_next_run_ends_as_an_undisturbed_one(new_store, tmp_path):
+    killed_runs(new_store, tmp_path, 4, seed=3)
+
+
+@pytest.mark.slow
+def test_after_a_kill_at_any_of_100_moments_the_next_run_ends_as_an_undisturbed_one(
+    new_store, tmp_path
+):
+    assert killed_runs(new_store, tmp_path, 100, seed=7) >= 30
+
+
+def test_a_run_that_stops_between_groups_is_settled_by_the_next(new_store, monkeypatch):
+    whole = shape(undisturbed(new_store))
+    store = new_store()
+    fill(store)
+    monkeypatch.setattr(writer, "GROUP_BYTES", 3000)
+
+    def read(item):
+        if item.relative_path == "s40.jsonl":
+            raise KeyboardInterrupt
+        return TOY.read(item)
+
+    stopped = Importer(
+        "toy", adapter_version=1, options=TOY.options, discover=TOY.discover, read=read
+    )
+    with pytest.raises(KeyboardInterrupt):
+        store.extract(stopped)
+    assert store.rows("SELECT status FROM import_runs") == [("failed",)]
+    assert store.rows("FROM private.state") == [(True,)]
+    assert store.calls()
+    assert store.extract().unchanged > 20
+    assert shape(store) == whole
+
+
+def test_the_size_stop_refuses_the_batch_and_deletes_nothing(store):
+    store.write("a.jsonl", session("s"), call("c"), result("c", "x" * 1000))
+    store.extract()
+    before = store.everything()
+    store.write("b.jsonl", session("t"), call("d"), result("d", "y" * 3_000_000))
+    with pytest.raises(SizeLimitReached, match="could cross"):
+        store.extract(most_bytes=8 << 20)
+    assert store.everything() == before
+    store.extract()
+    assert len(store.calls()) == 2
+
+
+def test_a_run_that_ended_without_saying_so_is_marked_as_failed(store):
+    store.write("a.jsonl", session("s"))
+    store.extract()
+    with Dataset.write(store.database) as dataset:
+        dataset.rows("INSERT INTO import_runs VALUES ('r', 'ann', 'toy', 1, NULL, 'running')")
+    store.extract()
+    assert store.rows("SELECT status FROM import_runs WHERE run_key = 'r'") == [("failed",)]
+    assert isinstance(store, Store)
