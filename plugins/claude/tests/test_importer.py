@@ -158,6 +158,8 @@ def test_a_fork_is_counted_where_it_says_that_it_was_made(store):
     assert (said.calls[0].identity, said.calls[0].session) == (("s-1", "toolu_1"), "s-1")
     assert said.results[0].call == ("s-1", "toolu_1")
     assert {one.native_id for one in said.sessions} == {"s-1", "s-2"}
+    # What the original says of the call counts before what its copy says.
+    assert [seen.record_kind for seen in said.observations] == ["projection", "canonical"]
 
 
 def test_a_fork_that_does_not_say_shares_a_group_with_the_record_that_it_copies(store):

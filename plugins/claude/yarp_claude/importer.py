@@ -143,6 +143,9 @@ class _Transcript:
             yield Issue.at(record.line, "unsupported_record", "a call in no session")
             return
         self._started.setdefault(session, None)
+        if session != record.session_id:
+            # A copy that says so itself: what it tells, the original tells better.
+            kind = "projection"
         uuid = record.uuid
         call = Call(
             (session, use.use_id),

@@ -1,0 +1,322 @@
+"""Pi's sessions as traces: the session, its loops, and what was said, called and answered.
+
+A loop begins with a message of the person and ends with an answer that stops. Pi tells by its
+role alone whose a message is, so all that is human is heuristic. Source: spec "Trace index", 8.2.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from yarp.plugin import (
+    Item,
+    Link,
+    LoopEnd,
+    LoopModel,
+    LoopStart,
+    SessionFact,
+    SourceOption,
+    TraceReader,
+    UsageSample,
+    instant_ms,
+    rendered,
+)
+from yarp_pi.records import Entry, Header, Message, header, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from yarp.plugin import Fact, Line
+
+# Of an answer's stop reasons, those that end a loop; `toolUse` does not.
+OUTCOMES = {"stop": "completed", "aborted": "interrupted", "error": "failed", "length": "failed"}
+# What extensions put into the conversation: role and category.
+CUSTOM = {
+    "skill-recall": ("runtime.instructions", "skill"),
+    "pi-space-memory-recall": ("runtime.context", "memory"),
+    "lark-auth-check": ("runtime.notice", None),
+    "onboarding": ("runtime.notice", None),
+    "todo-context": ("runtime.state", None),
+    "subagent-notify": ("subagent.report", None),
+    "subagent_control_notice": ("subagent.activity", None),
+}
+_SKILL = re.compile(r"\s*(<skill name=\"[^\"]*\"[^>]*>.*?</skill>)", re.DOTALL)
+
+
+def reader() -> TraceReader:
+    """The declaration."""
+    return TraceReader(
+        "pi",
+        options=[
+            SourceOption(
+                "sessions", kind="directory", help="Pi's sessions", default=".pi/agent/sessions"
+            )
+        ],
+        detect=detect,
+        project=project,
+        shell_tools={"bash": "command"},
+    )
+
+
+def detect(head: object) -> bool:
+    """Whether a source that begins with this line is a session of Pi."""
+    if type(head) is not dict or type(head.get("id")) is not str:
+        return False
+    if head.get("type") == "session":
+        return type(head.get("cwd")) is str
+    return head.get("type") == "message" and type(head.get("message")) is dict
+
+
+def project(_locator: str, state: bytes | None) -> Projection:
+    """A projector for one session."""
+    return Projection(state)
+
+
+class Projection:
+    """The projection of one session; all that it remembers is in `_at`."""
+
+    def __init__(self, state: bytes | None) -> None:
+        # session, line: the header's. loop: the last one; running: whether it goes on. modelled:
+        # whether its model is known. effort: as last set. calls: those that wait for an answer,
+        # by id, with the keys of item and loop.
+        self._at: dict[str, Any] = {
+            "session": None,
+            "line": 0,
+            "version": 0,
+            "loop": None,
+            "running": False,
+            "modelled": False,
+            "effort": None,
+            "calls": {},
+        }
+        if state is not None:
+            self._at = json.loads(state)
+        self._items = 0
+
+    def state(self) -> bytes:
+        """What it takes to go on."""
+        return json.dumps(self._at).encode()
+
+    def feed(self, lines: Iterable[Line]) -> Iterator[Fact]:
+        """The facts of these lines."""
+        for line in lines:
+            if self._at["session"] is None:
+                yield from self._header(line)
+                continue
+            entry = record(line, self._at["version"])
+            self._items = 0
+            if isinstance(entry, Message):
+                yield from self._message(entry)
+            elif isinstance(entry, Entry):
+                yield from self._entry(entry)
+
+    def _header(self, line: Line) -> Iterator[Fact]:
+        head = header(line)
+        if not isinstance(head, Header) or head.id is None:
+            return
+        self._at |= {"session": head.id, "line": line.number, "version": head.version}
+        parent = head.parent_session
+        yield SessionFact(
+            head.id,
+            line.number,
+            created_at=instant_ms(head.timestamp),
+            working_directory=head.cwd,
+            forked_from=None if parent is None else Link(line.number, locator=parent),
+        )
+
+    def _entry(self, entry: Entry) -> Iterator[Fact]:
+        value = entry.value
+        if entry.kind == "session_info" and _text(value, "name"):
+            yield SessionFact(self._at["session"], self._at["line"], name=value["name"])
+        elif entry.kind == "thinking_level_change":
+            self._at["effort"] = _text(value, "thinkingLevel")
+        elif entry.kind in ("compaction", "branch_summary"):
+            summary = _text(value, "summary")
+            yield self._item(entry, "runtime.compaction_summary", summary, {})
+        elif entry.kind == "custom_message":
+            yield from self._custom(entry, value)
+
+    def _custom(self, entry: Entry, value: dict[str, Any]) -> Iterator[Fact]:
+        role, category = CUSTOM.get(value.get("customType", ""), ("runtime.unknown", None))
+        text, has_images = _content(value.get("content"))
+        if not text and not has_images:
+            return
+        members: dict[str, Any] = {"category": category}
+        if role != "runtime.instructions":
+            members["has_images"] = has_images
+        yield self._item(entry, role, text, members)
+
+    def _message(self, message: Message) -> Iterator[Fact]:
+        if message.role == "user":
+            yield from self._user(message)
+        elif message.role == "assistant":
+            yield from self._assistant(message)
+        elif message.role == "toolResult":
+            yield from self._result(message)
+        elif message.role in ("custom", "hookMessage"):
+            yield from self._custom(message, message.message)
+        else:
+            text, has_images = _other(message.message)
+            if text or has_images:
+                yield self._item(message, "runtime.unknown", text, {"has_images": has_images})
+
+    def _user(self, message: Message) -> Iterator[Fact]:
+        steers = self._at["running"]
+        if not steers:
+            yield from self._open(message)
+        text, has_images = _content(message.message.get("content"))
+        skill = _SKILL.match(text or "")
+        if text is not None and skill is not None:
+            members = {"category": "skill"}
+            yield self._item(message, "runtime.instructions", skill[1], members)
+            text = text[skill.end() :].strip()
+        role = "human.steering" if steers else "human.request"
+        yield self._item(message, role, text or None, {"has_images": has_images}, heuristic=True)
+
+    def _open(self, message: Message) -> Iterator[Fact]:
+        key = f"loop:{message.line.number}"
+        self._at |= {"loop": key, "running": True, "modelled": False}
+        yield LoopStart(key, message.line.number)
+
+    def _assistant(self, message: Message) -> Iterator[Fact]:
+        if self._at["loop"] is None:
+            yield from self._open(message)
+        elif not self._at["running"]:
+            # It was tried again: what looked like the end was none.
+            self._at["running"] = True
+            yield LoopEnd(self._at["loop"], None)
+        loop = self._at["loop"]
+        if not self._at["modelled"] and message.model is not None:
+            self._at["modelled"] = True
+            effort = _text(message.message, "thinkingLevel") or self._at["effort"]
+            yield LoopModel(loop, message.model, effort=effort)
+        yield from self._usage(message, loop)
+        blocks = message.blocks
+        for block in blocks:
+            if block.kind == "thinking":
+                text = _text(block.value, "thinking")
+                shown = "full" if text else "unavailable"
+                members: dict[str, Any] = {"representation": shown}
+                yield self._item(message, "agent.reasoning", text or None, members)
+        said = message.text or "\n".join(
+            one.text for one in blocks if one.kind == "text" and one.text
+        )
+        if said:
+            ends = message.stop_reason == "stop"
+            role = "agent.final_answer" if ends else "agent.commentary"
+            yield self._item(message, role, said, {"has_images": False})
+        for block in blocks:
+            use = block.use
+            if use is not None:
+                members = {"tool_name": use.name, "arguments": use.input}
+                call = self._item(message, "agent.tool_call", None, members)
+                self._at["calls"][use.use_id] = [call.key, loop]
+                yield call
+        outcome = OUTCOMES.get(message.stop_reason or "")
+        if outcome is not None:
+            self._at["running"] = False
+            yield LoopEnd(loop, message.line.number, outcome)
+
+    def _usage(self, message: Message, loop: str) -> Iterator[Fact]:
+        usage = message.usage
+        if not usage:
+            return
+        read, written = usage.get("cacheRead"), usage.get("cacheWrite")
+        yield UsageSample(
+            loop,
+            message.id,
+            input=_sum(usage.get("input"), read, written),
+            output=usage.get("output"),
+            cached=read,
+            cache_write=written,
+            reasoning=usage.get("reasoning"),
+        )
+
+    def _result(self, message: Message) -> Iterator[Fact]:
+        result = message.result
+        if result is None:
+            return
+        call, loop = self._at["calls"].pop(result.use_id, (None, self._running()))
+        text, _ = _content(result.content)
+        details = result.details if type(result.details) is dict else {}
+        truncation = details.get("truncation")
+        members = {
+            "failed": result.is_error,
+            "duration_ms": _count(result.duration_ms),
+            "runtime_truncated": _flag(truncation, "truncated"),
+        }
+        yield self._item(message, "tool.output", text, members, loop=loop, call=call)
+
+    def _running(self) -> str | None:
+        loop: str | None = self._at["loop"] if self._at["running"] else None
+        return loop
+
+    def _item(
+        self,
+        entry: Entry,
+        role: str,
+        text: str | None,
+        value: dict[str, Any],
+        *,
+        loop: str | None = None,
+        call: str | None = None,
+        heuristic: bool = False,
+    ) -> Item:
+        key = f"{entry.line.number}.{self._items}"
+        self._items += 1
+        return Item(
+            key,
+            role,
+            entry.line.number,
+            loop=loop or self._running(),
+            text=text,
+            value=value,
+            call=call,
+            heuristic=heuristic,
+        )
+
+
+def _text(value: dict[str, Any], key: str) -> str | None:
+    found = value.get(key)
+    return found if type(found) is str else None
+
+
+def _count(value: object) -> int | None:
+    return int(value) if type(value) in (int, float) and value >= 0 else None  # type: ignore[call-overload, operator, no-any-return]
+
+
+def _flag(value: object, key: str) -> bool | None:
+    found = value.get(key) if type(value) is dict else None
+    return found if type(found) is bool else None
+
+
+def _sum(whole: object, *parts: object) -> object:
+    """All model input; what is no count stays as it is, so that the core drops the sample."""
+    if type(whole) is not int:
+        return whole
+    return whole + sum(part for part in parts if type(part) is int)
+
+
+def _content(content: object) -> tuple[str | None, bool]:
+    """The text of a message, None without one, and whether it shows images."""
+    if type(content) is str:
+        return content or None, False
+    if type(content) is not list:
+        return None, False
+    blocks = [block for block in content if type(block) is dict]
+    text, _ = rendered([block for block in blocks if block.get("type") == "text"])
+    return text or None, any(block.get("type") == "image" for block in blocks)
+
+
+def _other(message: dict[str, Any]) -> tuple[str | None, bool]:
+    """The words of a message of another role: a system prompt, a command of the person's own."""
+    text, has_images = _content(message.get("content"))
+    sections = message.get("sections")
+    if text is None and type(sections) is dict:
+        text = "\n".join(part for part in sections.values() if type(part) is str) or None
+    if text is None:
+        words = (_text(message, key) for key in ("command", "output", "summary"))
+        text = "\n".join(word for word in words if word) or None
+    return text, has_images
