@@ -8,7 +8,7 @@ from yarp.plugin import Cut, Host, hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from yarp.plugin import Importer
+    from yarp.plugin import Importer, TraceReader
 
 
 @hookimpl
@@ -66,6 +66,14 @@ def yarp_importers() -> list[Importer]:
     from yarp_claude.importer import importer
 
     return [importer()]
+
+
+@hookimpl
+def yarp_trace_readers() -> list[TraceReader]:
+    """The reader of Claude Code's transcripts as traces."""
+    from yarp_claude.trace import reader
+
+    return [reader()]
 
 
 def _shell() -> str:

@@ -1,0 +1,538 @@
+"""Claude Code's transcripts as traces: the session, its loops, and what was said and called.
+
+A loop begins with a prompt while none runs, and ends with an answer whose `stop_reason` says so;
+Claude Code never states an outcome, but for an interruption. Forks rewrite `promptId` to one for
+all that they copy, so that a person's prompt behind an end begins a loop whatever its id. Source:
+spec "Trace index", 8.3 and 8.4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from yarp.plugin import (
+    Amend,
+    Item,
+    Link,
+    LoopEnd,
+    LoopModel,
+    LoopStart,
+    SessionFact,
+    SourceOption,
+    TraceReader,
+    UsageSample,
+    classify_injected,
+    instant_ms,
+    rendered,
+)
+from yarp_claude.injected import CONTINUED, INJECTED, INTERRUPTED, STOP_HOOK, attached, notified
+from yarp_claude.records import Attachment, Message, Other, System, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from yarp.plugin import Fact, Line
+    from yarp_claude.records import Block, Record
+
+DELEGATIONS = frozenset({"Agent", "Task"})
+ENDS = frozenset({"end_turn", "stop_sequence"})
+SYNTHETIC = "<synthetic>"
+HUMAN_SOURCES = frozenset({"typed", "queued", "suggestion_accepted"})
+
+
+def reader() -> TraceReader:
+    """The declaration."""
+    return TraceReader(
+        "claude",
+        options=[
+            SourceOption(
+                "projects",
+                kind="directory",
+                help="Claude Code's transcripts",
+                default=".claude/projects",
+            )
+        ],
+        detect=detect,
+        project=project,
+        shell_tools={"Bash": "command"},
+        other_shells={"PowerShell": "command"},
+        injected=INJECTED,
+    )
+
+
+def detect(head: object) -> bool:
+    """Whether a source that begins with this line is a transcript of Claude Code."""
+    if type(head) is not dict:
+        return False
+    if type(head.get("sessionId")) is str:
+        return True
+    return head.get("type") in ("started", "result") and type(head.get("agentId")) is str
+
+
+def project(_locator: str, state: bytes | None) -> Projection:
+    """A projector for one transcript."""
+    return Projection(state)
+
+
+class Projection:
+    """The projection of one transcript; all that it remembers is in `_at`."""
+
+    def __init__(self, state: bytes | None) -> None:
+        # session, line: identity. cwd: whether it is known. loop: the last one; running: whether
+        # it goes on; modelled: whether its model is known; answered: whether the model has said
+        # anything in it. prompts: the loop of each prompt id. final: key and message of the last
+        # final answer. open: calls without a result; skills: those that load one; tasks, agents:
+        # what runs in the background, and the call that started it. opening: digest of a
+        # subagent's task.
+        self._at: dict[str, Any] = {
+            "session": None,
+            "line": 0,
+            "cwd": False,
+            "loop": None,
+            "running": False,
+            "modelled": False,
+            "answered": False,
+            "prompts": {},
+            "final": None,
+            "open": {},
+            "skills": [],
+            "tasks": {},
+            "agents": {},
+            "opening": None,
+        }
+        if state is not None:
+            self._at = json.loads(state)
+        self._items = 0
+
+    def state(self) -> bytes:
+        """What it takes to go on."""
+        return json.dumps(self._at).encode()
+
+    def feed(self, lines: Iterable[Line]) -> Iterator[Fact]:
+        """The facts of these lines."""
+        for line in lines:
+            self._items = 0
+            found = record(line)
+            yield from self._session(found)
+            if self._at["session"] is None:
+                continue
+            if isinstance(found, Message):
+                if found.kind == "assistant":
+                    yield from self._assistant(found)
+                else:
+                    yield from self._user(found)
+            elif isinstance(found, Attachment):
+                yield from self._attachment(found)
+            elif isinstance(found, System):
+                yield from self._system(found)
+            elif isinstance(found, Other) and found.kind in ("started", "result"):
+                yield from self._enter(found)
+
+    # Session and loops
+
+    def _session(self, found: Record) -> Iterator[Fact]:
+        at = self._at
+        if at["session"] is not None:
+            if not at["cwd"] and found.cwd is not None:
+                at["cwd"] = True
+                yield SessionFact(at["session"], at["line"], working_directory=found.cwd)
+            return
+        of_agent = found.is_sidechain or found.uuid is None
+        native = (found.agent_id if of_agent else None) or found.session_id
+        if not native:
+            return
+        at |= {"session": native, "line": found.line.number, "cwd": found.cwd is not None}
+        parent = found.session_id if native == found.agent_id else None
+        yield SessionFact(
+            native,
+            found.line.number,
+            created_at=instant_ms(found.timestamp),
+            working_directory=found.cwd,
+            delegated_from=None if parent is None else Link(found.line.number, native_id=parent),
+        )
+
+    def _open(self, found: Record) -> Iterator[Fact]:
+        key = f"loop:{found.line.number}"
+        self._at |= {"loop": key, "running": True, "modelled": False, "answered": False}
+        self._at["final"] = None
+        yield LoopStart(key, found.line.number)
+
+    def _enter(self, found: Record) -> Iterator[Fact]:
+        """Have a loop run for a record that needs one."""
+        if self._at["running"]:
+            return
+        known = self._at["prompts"].get(found.prompt_id or "")
+        if known is None:
+            yield from self._open(found)
+            if found.prompt_id is not None:
+                self._at["prompts"][found.prompt_id] = self._at["loop"]
+            return
+        self._at |= {"loop": known, "running": True}
+        yield LoopEnd(known, None)
+
+    def _running(self) -> str | None:
+        loop: str | None = self._at["loop"] if self._at["running"] else None
+        return loop
+
+    def _revoke(self) -> Iterator[Fact]:
+        """The last ending was none: a hook sent the model on."""
+        at = self._at
+        if at["loop"] is None or at["running"]:
+            return
+        at["running"] = True
+        yield LoopEnd(at["loop"], None)
+        if at["final"] is not None:
+            yield Amend(at["final"][0], role="agent.commentary")
+            at["final"] = None
+
+    # What the model said
+
+    def _assistant(self, message: Message) -> Iterator[Fact]:
+        at = self._at
+        same = at["final"] is not None and at["final"][1] == message.message_id
+        if at["loop"] is None or not (at["running"] or same):
+            yield from self._open(message)
+        loop = at["loop"]
+        at["answered"] = True
+        ends = message.stop_reason in ENDS
+        if message.model not in (None, SYNTHETIC):
+            if not at["modelled"]:
+                at["modelled"] = True
+                yield LoopModel(loop, message.model, effort=_text(message.value, "effort"))
+            yield from self._usage(message, loop)
+        blocks = message.blocks
+        said = [block for block in blocks if block.kind == "text" and block.text]
+        if message.text:
+            yield from self._said(message, message.text, final=message.stop_reason == "end_turn")
+        for block in blocks:
+            if block.kind in ("thinking", "redacted_thinking"):
+                text = _text(block.value, "thinking") or None
+                shown = "full" if text else "unavailable"
+                yield self._item(message, "agent.reasoning", text, {"representation": shown}, loop)
+            elif block.kind == "text" and block.text:
+                final = message.stop_reason == "end_turn" and block is said[-1]
+                yield from self._said(message, block.text, final=final)
+            elif block.use is not None:
+                yield from self._call(message, block, loop)
+            elif block.is_result:
+                yield from self._result(message, block, loop)
+        if ends:
+            at["running"] = False
+            yield LoopEnd(loop, message.line.number)
+
+    def _said(self, message: Message, text: str, *, final: bool) -> Iterator[Fact]:
+        at, role = self._at, "agent.commentary"
+        if message.is_api_error:
+            role = "runtime.notice"
+        elif final:
+            role = "agent.final_answer"
+            if at["final"] is not None and at["final"][1] == message.message_id:
+                yield Amend(at["final"][0], role="agent.commentary")
+        item = self._item(message, role, text, {"has_images": False}, at["loop"])
+        if role == "agent.final_answer":
+            at["final"] = [item.key, message.message_id]
+        yield item
+
+    def _usage(self, message: Message, loop: str) -> Iterator[Fact]:
+        usage = message.usage
+        if not usage:
+            return
+        read = usage.get("cache_read_input_tokens")
+        written = usage.get("cache_creation_input_tokens")
+        details = usage.get("output_tokens_details")
+        whole = usage.get("input_tokens")
+        if type(whole) is int:
+            whole += sum(part for part in (read, written) if type(part) is int)
+        yield UsageSample(
+            loop,
+            message.message_id,
+            input=whole,
+            output=usage.get("output_tokens"),
+            cached=read,
+            cache_write=written,
+            reasoning=details.get("thinking_tokens") if type(details) is dict else None,
+        )
+
+    def _call(self, message: Message, block: Block, loop: str) -> Iterator[Fact]:
+        use = block.use
+        assert use is not None  # noqa: S101 - asked by who calls
+        key = _call_key(use.use_id)
+        self._at["open"][use.use_id] = loop
+        if use.name == "Skill":
+            self._at["skills"].append(use.use_id)
+        if use.name in DELEGATIONS:
+            prompt = _text(use.input, "prompt") if type(use.input) is dict else None
+            members: dict[str, Any] = {"has_images": False}
+            yield self._item(message, "agent.delegation", prompt or None, members, loop, key=key)
+        else:
+            members = {"tool_name": use.name, "arguments": use.input}
+            yield self._item(message, "agent.tool_call", None, members, loop, key=key)
+
+    # What came back
+
+    def _result(self, message: Message, block: Block, loop: str | None) -> Iterator[Fact]:
+        result = block.result
+        if result is None:
+            return
+        at, key = self._at, _call_key(result.use_id)
+        at["open"].pop(result.use_id, None)
+        details: dict[str, Any] = message.details if type(message.details) is dict else {}
+        agent, task = _text(details, "agentId"), _text(details, "backgroundTaskId")
+        if agent is not None:
+            at["agents"][agent] = key
+            yield Amend(key, session=agent)
+        if task is not None:
+            at["tasks"][task] = key
+        text = _result_text(result.content)
+        code = details.get("code")
+        said = block.value.get("is_error")
+        duration = _count(details.get("totalDurationMs"))
+        truncated = details.get("truncated")
+        members = {
+            "failed": code >= 400 if type(code) is int else said if type(said) is bool else None,
+            "duration_ms": _count(details.get("durationMs")) if duration is None else duration,
+            "runtime_output_tokens": _count(details.get("totalTokens")),
+            "runtime_truncated": truncated if type(truncated) is bool else None,
+        }
+        yield self._item(message, "tool.output", text, members, loop, call=key)
+
+    def _user(self, message: Message) -> Iterator[Fact]:
+        results = [block for block in message.blocks if block.is_result]
+        if results:
+            yield from self._enter(message)
+        for block in results:
+            yield from self._result(message, block, self._at["loop"])
+        text, has_images = _said_in(message)
+        if message.interrupted_message_id is not None and self._at["running"]:
+            yield from self._interrupted(message, text, has_images=has_images)
+        elif text is not None or has_images:
+            yield from self._prompt(message, text, has_images=has_images)
+
+    def _interrupted(
+        self, message: Message, text: str | None, *, has_images: bool
+    ) -> Iterator[Fact]:
+        loop = self._at["loop"]
+        noted = text is not None and text.startswith(INTERRUPTED)
+        if noted:
+            yield self._item(message, "runtime.notice", text, {"has_images": False}, loop)
+        self._at["running"] = False
+        yield LoopEnd(loop, message.line.number, "interrupted")
+        if not noted and (text is not None or has_images):
+            yield from self._prompt(message, text, has_images=has_images)
+
+    def _prompt(self, message: Message, text: str | None, *, has_images: bool) -> Iterator[Fact]:
+        """A message with words or images, whoever wrote it."""
+        words = text or ""
+        members: dict[str, Any] = {"has_images": has_images}
+        if message.is_meta:
+            yield from self._meta(message, words, has_images=has_images)
+        elif message.is_compact_summary or words.startswith(CONTINUED):
+            yield self._item(message, "runtime.compaction_summary", text, {})
+        elif words.lstrip().startswith("<task-notification>"):
+            yield from self._enter(message)
+            yield from self._notification(message, words)
+        elif message.is_sidechain:
+            yield from self._task(message, text, members)
+        elif message.origin_kind is not None:
+            yield from self._by(message, text, members, human=message.origin_kind == "human")
+        elif message.prompt_source in HUMAN_SOURCES:
+            yield from self._by(message, text, members, human=True)
+        elif message.prompt_source == "system":
+            yield from self._by(message, text, members, human=False)
+        elif message.prompt_source == "sdk":
+            yield from self._by(message, text, members, human=True, heuristic=True)
+        elif words.startswith(INTERRUPTED):
+            yield self._item(message, "runtime.notice", text, {"has_images": False})
+        else:
+            yield from self._unmarked(message, text, members)
+
+    def _meta(self, message: Message, text: str, *, has_images: bool) -> Iterator[Fact]:
+        if text.startswith(STOP_HOOK):
+            yield from self._revoke()
+        if message.source_tool_use_id in self._at["skills"]:
+            yield self._item(message, "runtime.instructions", text, {"category": "skill"})
+        elif has_images:
+            members = {"category": "file", "has_images": True}
+            yield self._item(message, "runtime.context", text or None, members)
+        else:
+            yield self._item(message, "runtime.notice", text, {"has_images": False})
+
+    def _task(self, message: Message, text: str | None, members: dict[str, Any]) -> Iterator[Fact]:
+        digest = hashlib.sha256((text or "").encode()).hexdigest()
+        if not self._at["answered"] and digest == self._at["opening"]:
+            return
+        if self._at["opening"] is None:
+            self._at["opening"] = digest
+        yield from self._begin(message)
+        yield self._item(message, "agent.delegation", text, members)
+
+    def _begin(self, message: Message) -> Iterator[Fact]:
+        if not self._at["running"]:
+            yield from self._open(message)
+        if message.prompt_id is not None:
+            self._at["prompts"][message.prompt_id] = self._at["loop"]
+
+    def _by(
+        self,
+        message: Message,
+        text: str | None,
+        members: dict[str, Any],
+        *,
+        human: bool,
+        heuristic: bool = False,
+    ) -> Iterator[Fact]:
+        if not human:
+            yield from self._enter(message)
+            yield self._item(message, "runtime.notice", text, members, heuristic=heuristic)
+            return
+        # More of the same submission, until the model has said something.
+        role = "human.steering" if self._at["running"] and self._at["answered"] else "human.request"
+        yield from self._begin(message)
+        yield self._item(message, role, text, members, heuristic=heuristic)
+
+    def _unmarked(
+        self, message: Message, text: str | None, members: dict[str, Any]
+    ) -> Iterator[Fact]:
+        found = classify_injected(text or "", INJECTED)
+        if found is None:
+            yield from self._by(message, text, members, human=True, heuristic=True)
+            return
+        if found.marker == "bash-input":
+            yield from self._enter(message)
+        value: dict[str, Any] = {} if found.role == "runtime.instructions" else dict(members)
+        if found.category is not None:
+            value["category"] = found.category
+        yield self._item(message, found.role, text, value, heuristic=True)
+
+    def _notification(self, found: Record, text: str) -> Iterator[Fact]:
+        """News of something in the background: the result of a call, a report, or a notice."""
+        at, told = self._at, notified(text)
+        if told.task in at["agents"]:
+            members = {"has_images": False}
+            yield self._item(found, "subagent.report", text, members, session=told.task)
+            return
+        key = at["tasks"].get(told.task or "")
+        if key is None and told.use_id in at["open"]:
+            key = _call_key(told.use_id or "")
+        if (
+            key is None
+            and told.use_id is not None
+            and _call_key(told.use_id) in at["tasks"].values()
+        ):
+            key = _call_key(told.use_id)
+        if key is None:
+            yield self._item(found, "runtime.notice", text, {"has_images": False})
+        else:
+            yield self._item(found, "tool.output", text, {"failed": told.failed}, call=key)
+
+    # What Claude Code added
+
+    def _attachment(self, found: Attachment) -> Iterator[Fact]:
+        value, kind = found.attachment, found.attachment_kind
+        if kind == "queued_command":
+            yield from self._queued(found, value)
+            return
+        if kind == "goal_status" and value.get("met") is False:
+            yield from self._revoke()
+        role, category, text, has_images = attached(kind or "", value)
+        if text is None and not has_images:
+            return
+        members: dict[str, Any] = (
+            {} if role == "runtime.instructions" else {"has_images": has_images}
+        )
+        if category is not None:
+            members["category"] = category
+        yield self._item(found, role, text, members)
+
+    def _queued(self, found: Attachment, value: dict[str, Any]) -> Iterator[Fact]:
+        text, has_images = _words(value.get("prompt"))
+        if text is None and not has_images:
+            return
+        origin = value.get("origin")
+        kind = _text(origin, "kind") if type(origin) is dict else None
+        if (text or "").lstrip().startswith("<task-notification>"):
+            yield from self._enter(found)
+            yield from self._notification(found, text or "")
+            return
+        members: dict[str, Any] = {"has_images": has_images}
+        if kind == "human" or (kind is None and value.get("commandMode", "prompt") == "prompt"):
+            steers = self._at["running"] and self._at["answered"]
+            if not self._at["running"]:
+                yield from self._open(found)
+            role = "human.steering" if steers else "human.request"
+            yield self._item(found, role, text, members, heuristic=kind is None)
+            return
+        yield from self._enter(found)
+        yield self._item(found, "runtime.context", text, members | {"category": "internal"})
+
+    def _system(self, found: System) -> Iterator[Fact]:
+        if found.subtype == "turn_duration":
+            if self._at["loop"] is not None:
+                self._at["running"] = False
+                yield LoopEnd(self._at["loop"], found.line.number)
+            return
+        text, has_images = _words(found.value.get("content"))
+        if text is not None:
+            yield self._item(found, "runtime.notice", text, {"has_images": has_images})
+
+    def _item(
+        self,
+        found: Record,
+        role: str,
+        text: str | None,
+        value: dict[str, Any],
+        loop: str | None = None,
+        *,
+        key: str | None = None,
+        call: str | None = None,
+        session: str | None = None,
+        heuristic: bool = False,
+    ) -> Item:
+        own = key or f"{found.line.number}.{self._items}"
+        self._items += 1
+        return Item(
+            own,
+            role,
+            found.line.number,
+            loop=loop or self._running(),
+            text=text or None,
+            value=value,
+            call=call,
+            session=session,
+            heuristic=heuristic,
+        )
+
+
+def _call_key(use_id: str) -> str:
+    return f"call:{use_id}"
+
+
+def _text(value: dict[str, Any], key: str) -> str | None:
+    found = value.get(key)
+    return found if type(found) is str else None
+
+
+def _count(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) and value >= 0 else None
+
+
+def _words(content: object) -> tuple[str | None, bool]:
+    """The text of a content, None without one, and whether it shows images."""
+    if type(content) is str:
+        return content or None, False
+    if type(content) is not list:
+        return None, False
+    blocks = [block for block in content if type(block) is dict]
+    text, _ = rendered([block for block in blocks if block.get("type") == "text"])
+    return text or None, any(block.get("type") == "image" for block in blocks)
+
+
+def _said_in(message: Message) -> tuple[str | None, bool]:
+    return _words(message.message["content"])
+
+
+def _result_text(content: object) -> str | None:
+    text, _ = _words(content)
+    return text
