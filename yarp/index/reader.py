@@ -97,6 +97,14 @@ def _tools(given: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
     return dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, "command")
 
 
+def _options(given: Iterable[SourceOption]) -> tuple[SourceOption, ...]:
+    return tuple(given)
+
+
+def _injected(given: Iterable[Injected]) -> tuple[Injected, ...]:
+    return tuple(given)
+
+
 @attrs.frozen(eq=False)
 class TraceReader:
     """Projects a runtime's traces into the index of sessions, loops and items.
@@ -119,11 +127,11 @@ class TraceReader:
     """
 
     runtime: str
-    options: tuple[SourceOption, ...] = attrs.field(converter=tuple)
+    options: tuple[SourceOption, ...] = attrs.field(converter=_options)
     detect: Callable[[object], bool]
     project: Callable[[str, bytes | None], Projector]
     version: int = 1
     occurred_at: Callable[[object], int | None] = occurred_at
     shell_tools: Mapping[str, str] = attrs.field(factory=dict, converter=_tools)
     other_shells: Mapping[str, str] = attrs.field(factory=dict, converter=_tools)
-    injected: tuple[Injected, ...] = attrs.field(default=(), converter=tuple)
+    injected: tuple[Injected, ...] = attrs.field(default=(), converter=_injected)

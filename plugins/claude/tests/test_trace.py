@@ -143,7 +143,9 @@ def test_a_new_prompt_in_a_running_loop_steers_it_and_more_of_the_same_belongs_t
 
 def test_a_persons_prompt_behind_an_end_begins_a_loop_even_under_a_known_id():
     # A fork rewrites the ids of all prompts that it copies to one.
-    assert [one.key for one in told(typed("a"), ANSWER, typed("b")) if isinstance(one, LoopStart)] == [
+    assert [
+        one.key for one in told(typed("a"), ANSWER, typed("b")) if isinstance(one, LoopStart)
+    ] == [
         "loop:1",
         "loop:3",
     ]
@@ -190,7 +192,9 @@ def test_records_of_one_answer_end_their_loop_with_the_last():
     assert [one for one in found if isinstance(one, LoopStart)] == [LoopStart("loop:1", 1)]
     assert found[-3:] == [
         Amend("3.0", role="agent.commentary"),
-        Item("4.0", "agent.final_answer", 4, loop="loop:1", text="two", value={"has_images": False}),
+        Item(
+            "4.0", "agent.final_answer", 4, loop="loop:1", text="two", value={"has_images": False}
+        ),
         LoopEnd("loop:1", 4),
     ]
 
@@ -203,7 +207,9 @@ def test_records_of_one_answer_end_their_loop_with_the_last():
     ],
 )
 def test_a_hook_that_sends_the_model_on_revokes_the_ending(sent_on):
-    found = told(typed("a"), ANSWER, sent_on, said(text("Done."), stop="end_turn", message_id="m-2"))
+    found = told(
+        typed("a"), ANSWER, sent_on, said(text("Done."), stop="end_turn", message_id="m-2")
+    )
     assert LoopEnd("loop:1", None) in found
     assert Amend("2.0", role="agent.commentary") in found
     assert sum(isinstance(one, LoopStart) for one in found) == 1
@@ -271,7 +277,9 @@ def test_a_delegation_names_its_child_when_the_child_is_known():
 
 @pytest.mark.parametrize(("code", "failed"), [(200, False), (404, True)])
 def test_an_http_code_counts_before_the_verdict(code, failed):
-    found = items(typed("a"), said(use(name="WebFetch")), got(is_error=not failed, details={"code": code}))
+    found = items(
+        typed("a"), said(use(name="WebFetch")), got(is_error=not failed, details={"code": code})
+    )
     assert found[-1].value["failed"] is failed
 
 
@@ -450,7 +458,10 @@ def test_any_cut_of_a_transcript_gives_the_same_facts(cut):
         ({"type": "anything", "sessionId": "s"}, True),
         ({"type": "started", "agentId": "a"}, True),
         ({"type": "result", "agentId": "a"}, True),
+        ({"type": "file-history-snapshot", "messageId": "m"}, True),
+        ({"type": "summary", "leafUuid": "u"}, True),
         ({"type": "started"}, False),
+        ({"type": ["summary"], "leafUuid": "u"}, False),
         ({"type": "session", "id": "s", "cwd": "/"}, False),
         ({"sessionId": 1}, False),
         ([], False),

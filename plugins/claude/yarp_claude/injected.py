@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from yarp.plugin import Injected
+from yarp.plugin import Injected, rendered
 
 INTERRUPTED = "[Request interrupted by user"
 CONTINUED = "This session is being continued from a previous conversation"
@@ -119,3 +119,19 @@ def notified(text: str) -> Notification:
 def _part(text: str, name: str) -> str | None:
     found = re.search(rf"<{name}>\s*([^<]*?)\s*</{name}>", text)
     return found[1] or None if found else None
+
+
+def words_of(content: object) -> tuple[str | None, bool]:
+    """The text of a content, None without one, and whether it shows images."""
+    if type(content) is str:
+        return content or None, False
+    if type(content) is not list:
+        return None, False
+    blocks = [block for block in content if type(block) is dict]
+    text, _ = rendered([block for block in blocks if block.get("type") == "text"])
+    return text or None, any(block.get("type") == "image" for block in blocks)
+
+
+def count(value: object) -> int | None:
+    """A number of whole things, None where it is none."""
+    return int(value) if isinstance(value, int | float) and value >= 0 else None

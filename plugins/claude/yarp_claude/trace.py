@@ -9,25 +9,29 @@ spec "Trace index", 8.3 and 8.4.
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import (
     Amend,
     Item,
-    Link,
     LoopEnd,
     LoopModel,
-    LoopStart,
-    SessionFact,
     SourceOption,
     TraceReader,
     UsageSample,
     classify_injected,
-    instant_ms,
-    rendered,
 )
-from yarp_claude.injected import CONTINUED, INJECTED, INTERRUPTED, STOP_HOOK, attached, notified
+from yarp_claude.course import Course
+from yarp_claude.injected import (
+    CONTINUED,
+    INJECTED,
+    INTERRUPTED,
+    STOP_HOOK,
+    attached,
+    count,
+    notified,
+    words_of,
+)
 from yarp_claude.records import Attachment, Message, Other, System, record
 
 if TYPE_CHECKING:
@@ -38,6 +42,13 @@ if TYPE_CHECKING:
 
 DELEGATIONS = frozenset({"Agent", "Task"})
 ENDS = frozenset({"end_turn", "stop_sequence"})
+# First records that name no session, and what each has to have: the session comes later.
+OPENERS = {
+    "started": "agentId",
+    "result": "agentId",
+    "file-history-snapshot": "messageId",
+    "summary": "leafUuid",
+}
 SYNTHETIC = "<synthetic>"
 HUMAN_SOURCES = frozenset({"typed", "queued", "suggestion_accepted"})
 
@@ -68,7 +79,9 @@ def detect(head: object) -> bool:
         return False
     if type(head.get("sessionId")) is str:
         return True
-    return head.get("type") in ("started", "result") and type(head.get("agentId")) is str
+    kind = head.get("type")
+    named = OPENERS.get(kind) if type(kind) is str else None
+    return named is not None and type(head.get(named)) is str
 
 
 def project(_locator: str, state: bytes | None) -> Projection:
@@ -76,39 +89,8 @@ def project(_locator: str, state: bytes | None) -> Projection:
     return Projection(state)
 
 
-class Projection:
-    """The projection of one transcript; all that it remembers is in `_at`."""
-
-    def __init__(self, state: bytes | None) -> None:
-        # session, line: identity. cwd: whether it is known. loop: the last one; running: whether
-        # it goes on; modelled: whether its model is known; answered: whether the model has said
-        # anything in it. prompts: the loop of each prompt id. final: key and message of the last
-        # final answer. open: calls without a result; skills: those that load one; tasks, agents:
-        # what runs in the background, and the call that started it. opening: digest of a
-        # subagent's task.
-        self._at: dict[str, Any] = {
-            "session": None,
-            "line": 0,
-            "cwd": False,
-            "loop": None,
-            "running": False,
-            "modelled": False,
-            "answered": False,
-            "prompts": {},
-            "final": None,
-            "open": {},
-            "skills": [],
-            "tasks": {},
-            "agents": {},
-            "opening": None,
-        }
-        if state is not None:
-            self._at = json.loads(state)
-        self._items = 0
-
-    def state(self) -> bytes:
-        """What it takes to go on."""
-        return json.dumps(self._at).encode()
+class Projection(Course):
+    """The projection of one transcript."""
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Fact]:
         """The facts of these lines."""
@@ -130,68 +112,13 @@ class Projection:
             elif isinstance(found, Other) and found.kind in ("started", "result"):
                 yield from self._enter(found)
 
-    # Session and loops
-
-    def _session(self, found: Record) -> Iterator[Fact]:
-        at = self._at
-        if at["session"] is not None:
-            if not at["cwd"] and found.cwd is not None:
-                at["cwd"] = True
-                yield SessionFact(at["session"], at["line"], working_directory=found.cwd)
-            return
-        of_agent = found.is_sidechain or found.uuid is None
-        native = (found.agent_id if of_agent else None) or found.session_id
-        if not native:
-            return
-        at |= {"session": native, "line": found.line.number, "cwd": found.cwd is not None}
-        parent = found.session_id if native == found.agent_id else None
-        yield SessionFact(
-            native,
-            found.line.number,
-            created_at=instant_ms(found.timestamp),
-            working_directory=found.cwd,
-            delegated_from=None if parent is None else Link(found.line.number, native_id=parent),
-        )
-
-    def _open(self, found: Record) -> Iterator[Fact]:
-        key = f"loop:{found.line.number}"
-        self._at |= {"loop": key, "running": True, "modelled": False, "answered": False}
-        self._at["final"] = None
-        yield LoopStart(key, found.line.number)
-
-    def _enter(self, found: Record) -> Iterator[Fact]:
-        """Have a loop run for a record that needs one."""
-        if self._at["running"]:
-            return
-        known = self._at["prompts"].get(found.prompt_id or "")
-        if known is None:
-            yield from self._open(found)
-            if found.prompt_id is not None:
-                self._at["prompts"][found.prompt_id] = self._at["loop"]
-            return
-        self._at |= {"loop": known, "running": True}
-        yield LoopEnd(known, None)
-
-    def _running(self) -> str | None:
-        loop: str | None = self._at["loop"] if self._at["running"] else None
-        return loop
-
-    def _revoke(self) -> Iterator[Fact]:
-        """The last ending was none: a hook sent the model on."""
-        at = self._at
-        if at["loop"] is None or at["running"]:
-            return
-        at["running"] = True
-        yield LoopEnd(at["loop"], None)
-        if at["final"] is not None:
-            yield Amend(at["final"][0], role="agent.commentary")
-            at["final"] = None
-
     # What the model said
 
     def _assistant(self, message: Message) -> Iterator[Fact]:
         at = self._at
-        same = at["final"] is not None and at["final"][1] == message.message_id
+        # A response has several records, and its first may say already that it ends.
+        same = message.message_id is not None and message.message_id == at["message"]
+        at["message"] = message.message_id
         if at["loop"] is None or not (at["running"] or same):
             yield from self._open(message)
         loop = at["loop"]
@@ -285,15 +212,15 @@ class Projection:
             yield Amend(key, session=agent)
         if task is not None:
             at["tasks"][task] = key
-        text = _result_text(result.content)
+        text = words_of(result.content)[0]
         code = details.get("code")
         said = block.value.get("is_error")
-        duration = _count(details.get("totalDurationMs"))
+        duration = count(details.get("totalDurationMs"))
         truncated = details.get("truncated")
         members = {
             "failed": code >= 400 if type(code) is int else said if type(said) is bool else None,
-            "duration_ms": _count(details.get("durationMs")) if duration is None else duration,
-            "runtime_output_tokens": _count(details.get("totalTokens")),
+            "duration_ms": count(details.get("durationMs")) if duration is None else duration,
+            "runtime_output_tokens": count(details.get("totalTokens")),
             "runtime_truncated": truncated if type(truncated) is bool else None,
         }
         yield self._item(message, "tool.output", text, members, loop, call=key)
@@ -304,7 +231,7 @@ class Projection:
             yield from self._enter(message)
         for block in results:
             yield from self._result(message, block, self._at["loop"])
-        text, has_images = _said_in(message)
+        text, has_images = words_of(message.message["content"])
         if message.interrupted_message_id is not None and self._at["running"]:
             yield from self._interrupted(message, text, has_images=has_images)
         elif text is not None or has_images:
@@ -447,7 +374,7 @@ class Projection:
         yield self._item(found, role, text, members)
 
     def _queued(self, found: Attachment, value: dict[str, Any]) -> Iterator[Fact]:
-        text, has_images = _words(value.get("prompt"))
+        text, has_images = words_of(value.get("prompt"))
         if text is None and not has_images:
             return
         origin = value.get("origin")
@@ -473,7 +400,7 @@ class Projection:
                 self._at["running"] = False
                 yield LoopEnd(self._at["loop"], found.line.number)
             return
-        text, has_images = _words(found.value.get("content"))
+        text, has_images = words_of(found.value.get("content"))
         if text is not None:
             yield self._item(found, "runtime.notice", text, {"has_images": has_images})
 
@@ -512,27 +439,3 @@ def _call_key(use_id: str) -> str:
 def _text(value: dict[str, Any], key: str) -> str | None:
     found = value.get(key)
     return found if type(found) is str else None
-
-
-def _count(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) and value >= 0 else None
-
-
-def _words(content: object) -> tuple[str | None, bool]:
-    """The text of a content, None without one, and whether it shows images."""
-    if type(content) is str:
-        return content or None, False
-    if type(content) is not list:
-        return None, False
-    blocks = [block for block in content if type(block) is dict]
-    text, _ = rendered([block for block in blocks if block.get("type") == "text"])
-    return text or None, any(block.get("type") == "image" for block in blocks)
-
-
-def _said_in(message: Message) -> tuple[str | None, bool]:
-    return _words(message.message["content"])
-
-
-def _result_text(content: object) -> str | None:
-    text, _ = _words(content)
-    return text

@@ -284,7 +284,7 @@ def _text(value: dict[str, Any], key: str) -> str | None:
 
 
 def _count(value: object) -> int | None:
-    return int(value) if type(value) in (int, float) and value >= 0 else None  # type: ignore[call-overload, operator, no-any-return]
+    return int(value) if isinstance(value, int | float) and value >= 0 else None
 
 
 def _flag(value: object, key: str) -> bool | None:
