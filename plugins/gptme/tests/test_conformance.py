@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from yarp.plugin import CallStarted
 from yarp.testing.host import HostSuite
 from yarp.testing.importer import ImporterSuite
+from yarp.testing.spool import Secret, SpoolSuite
 
 
 class TestGptme(HostSuite):
@@ -36,3 +38,27 @@ class TestGptmeImporter(ImporterSuite):
             ]
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return {"logs": str(root)}
+
+
+class TestGptmeSpools(SpoolSuite):
+    plugin = "gptme"
+    policy = "gptme"
+
+    @pytest.fixture(autouse=True)
+    def credentials(self, yarp_home, monkeypatch):
+        monkeypatch.setenv("SOME_API_KEY", "a-configured-key")
+
+    @pytest.fixture
+    def calls(self, yarp_home):
+        names = ("one", "two")
+        for name in names:
+            (yarp_home / "data" / "gptme" / "logs" / name).mkdir(parents=True)
+        return [CallStarted(name, f"{name}-1", "shell", {"command": "make"}) for name in names]
+
+    @pytest.fixture
+    def secrets(self):
+        return [
+            Secret(b"used a-configured-key, ok\n", b"a-configured-key"),
+            Secret(b"export MY_TOKEN=hunter2\nok\n", b"hunter2"),
+            Secret("ünï MY_TOKEN = hunter2".encode(), b"hunter2"),
+        ]
