@@ -87,23 +87,5 @@ def index(tmp_path, acme):
 @pytest.fixture(scope="session")
 def conversation():
     """A session with one loop that has each kind of fact."""
-    at = 1_790_000_000_000
-    return [
-        {"t": "session", "id": "s1", "at": at, "cwd": "/home/me", "name": "A session"},
-        {"t": "human", "text": "<rules>be kind</rules>", "at": at + 1},
-        {"t": "begin", "loop": "l1", "native": "turn-1", "at": at + 2},
-        {"t": "human", "text": "Find the needle in the haystack", "at": at + 3},
-        {"t": "model", "id": "m-1", "effort": "high", "window": 200_000},
-        {"t": "item", "role": "agent.reasoning", "text": "hm", "value": {"representation": "full"}},
-        {"t": "call", "id": "c1", "tool": "sh", "args": {"command": "grep -r needle . | head"}},
-        {"t": "output", "id": "c1", "text": "hay/needle", "exit_code": 0, "duration_ms": 12},
-        {"t": "human", "text": "also look in the barn", "at": at + 4},
-        {"t": "item", "role": "agent.commentary", "text": "Looking there"},
-        {"t": "item", "role": "agent.delegation", "text": "Search the barn", "session": "s2"},
-        {"t": "item", "role": "subagent.report", "text": "Nothing here", "session": "s2"},
-        {"t": "item", "role": "runtime.notice", "text": "Be quick"},
-        {"t": "item", "role": "runtime.compaction_summary", "text": "We look for a needle"},
-        {"t": "usage", "sample": "r1", "input": 100, "cached": 80, "output": 7, "reasoning": 2},
-        {"t": "item", "role": "agent.final_answer", "text": "It is in the hay", "at": at + 9},
-        {"t": "end", "outcome": "completed", "at": at + 10},
-    ]
+    text = ACME.with_name("conversation.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]

@@ -15,12 +15,12 @@ What needs the dataset (resuming, issues, exclusions) is not asked yet.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from yarp.sources.importers import SourceItem
+from yarp.testing.files import facts_of
 from yarp.testing.suite import PluginSuite
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ class ImporterSuite(PluginSuite):
         self, importers: dict[str, Importer], roots: dict[str, str]
     ) -> None:
         """The store belongs to the agent: nothing is written beside it either."""
-        before = _facts(roots)
+        before = facts_of(roots.values())
         assert before, "the roots hold no files"
         for importer in importers.values():
             for item in _items(importer, roots):
                 for _ in importer.read(item):
                     pass
-        assert _facts(roots) == before
+        assert facts_of(roots.values()) == before
 
 
 def _items(importer: Importer, roots: dict[str, str]) -> Iterator[SourceItem]:
@@ -90,20 +90,3 @@ def _items(importer: Importer, roots: dict[str, str]) -> Iterator[SourceItem]:
         assert isinstance(item, SourceItem), item
         yield item
         item.close()
-
-
-def _facts(roots: dict[str, str]) -> dict[str, tuple[bytes, int, int]]:
-    """Content, mode and modification time of every file below the roots."""
-    found = {}
-    for root in roots.values():
-        paths = [root] if os.path.isfile(root) else []
-        for directory, _, files in os.walk(root):
-            paths += [os.path.join(directory, name) for name in files]
-        for path in paths:
-            stat = os.stat(path)
-            with open(path, "rb") as file:
-                content = file.read()
-            found[path] = (content, stat.st_mode, stat.st_mtime_ns)
-            # Reading for the check must not be what changes the source.
-            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    return found

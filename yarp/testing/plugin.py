@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 # Before the suites are imported: their assertions are shown in full.
 pytest.register_assert_rewrite(
-    *(f"yarp.testing.{name}" for name in ("host", "importer", "reducer", "rules", "spool", "suite"))
+    *(
+        f"yarp.testing.{name}"
+        for name in ("host", "importer", "reducer", "rules", "spool", "suite", "trace")
+    )
 )
 
 _VARIABLES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
