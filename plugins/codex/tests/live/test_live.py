@@ -1,7 +1,4 @@
-"""The real Codex against a scripted model: what the archive holds, and what the model was given.
-
-Installs Codex from npm into `YARP_TEST_AGENTS` (kept), else into a temporary folder.
-"""
+"""The real Codex against a scripted model: what the archive holds, and what the model was given."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-VERSION = "0.171.0"
 YARP = [sys.executable, "-m", "yarp"]
 DIRECT, CODE, PLAIN = "gpt-5.5", "gpt-6-sol", "gpt-5-codex"
 TESTS = """
@@ -49,23 +45,6 @@ def module(name):
 
 
 Model, agent = module("model").Model, module("agent")
-
-
-@pytest.fixture(scope="module")
-def prefix(tmp_path_factory):
-    """The folder of an npm prefix that has Codex, installed unless it is there already."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed")
-    kept = os.environ.get("YARP_TEST_AGENTS")
-    found = (Path(kept) if kept else tmp_path_factory.mktemp("agents")) / f"codex-{VERSION}"
-    if not (found / "node_modules" / ".bin" / "codex").exists():
-        found.mkdir(parents=True, exist_ok=True)
-        (found / "package.json").write_text('{"name": "agents", "private": true}')
-        words = ["npm", "install", "--no-audit", "--no-fund", f"@openai/codex@{VERSION}"]
-        done = subprocess.run(words, cwd=found, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"npm cannot install Codex: {done.stderr.strip()[-300:]}")
-    return found
 
 
 @pytest.fixture
@@ -516,7 +495,7 @@ def test_installing_trusts_the_hooks_and_uninstalling_leaves_the_bytes(place):
     assert (shown["installed"], shown["hooked_in"], shown["version"], shown["notes"]) == (
         True,
         True,
-        VERSION,
+        place.prefix.name.removeprefix("codex-"),
         [],
     )
     # Somebody's hook goes before ours: the keys of trust count positions.
