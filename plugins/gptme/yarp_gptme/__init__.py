@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from yarp.plugin import Host, hookimpl
+from yarp.plugin import Cut, Host, hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +28,17 @@ def yarp_host() -> Host:
         uninstall=uninstall,
         health=health,
         spools=spools,
+        # Of stdout; of stderr it leaves 4,000. Both can be set by the user.
+        cut=Cut(10_000, "tokens", keeps="ends"),
         withholds=(
-            "No hook stands between a command's pipe and gptme's buffers; functions are wrapped.",
-            "No hook can refuse a call: tool.execute.pre goes on after an exception.",
-            "No hook tells of a call that raised, was interrupted or has no tool.",
-            "No hook changes a result: tool.transform and message.transform are never triggered.",
-            "The hook tool.execute.post has no messages of a tool that gives a single one.",
-            "No hook tells when a background job starts, is killed, or has been read to its end.",
+            "No hook stands between a pipe and gptme's buffers: functions are wrapped at run time.",
+            "Missing hook process.output: nothing tells of a pipe's bytes before they are evicted.",
+            "Missing hooks job.start, job.end: nothing tells of a job's launch, kill or real end.",
+            "Missing hook tool.execute.error: nothing tells of a call that raised or was stopped.",
+            "Missing: tool.execute.pre cannot refuse a call, gptme goes on after an exception.",
+            "Missing: tool.transform and message.transform are declared and never triggered.",
+            "Missing: tool.execute.post has no messages of a tool that gives a single one.",
+            "A call to a tool that does not exist reaches no hook and no tool.",
             "Commands that run with a terminal of their own, such as sudo, are not spooled.",
             "The Python tool, gh, MCP and the browser give text that is cut or converted already.",
             "What tmux, read and autocompact save is a selection; its receipt says so.",

@@ -208,14 +208,19 @@ class Foreground:
             if capture is None:
                 return inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
             receipt = capture.conclude_code(returncode, interrupted=interrupted)
-            own = inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
+            own, problem = "", None
+            try:
+                own = inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
+            except OSError as error:
+                # What gptme wanted to save cannot be; what it was and how it ended is true still.
+                problem = error
             shown = own
-            if capture.cut and self._policy.bounded and not _has_budgets():
+            if problem or (capture.cut and self._policy.bounded and not _has_budgets()):
                 frame = inner(cmd, "", "", returncode, interrupted, *rest, **named)
-                shown = _bounded(frame, capture) or own
+                shown = _bounded(frame, capture) or own or frame
             if receipt.reference_state is ReferenceState.LOCAL or _lost(receipt):
                 shown = f"{shown.rstrip()}\n\n{capture.lines()}\n"
-            if call is not None and shown != own:
+            if call is not None and own and shown != own:
                 call.shown.append((shown, own))
                 _keep_whole(call, capture, receipt)
             return shown

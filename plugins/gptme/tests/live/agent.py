@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def module(name):
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
+
+
+def until(found, patience_s=60):
+    """Wait for something to be there."""
+    deadline = time.monotonic() + patience_s
+    while not found():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
 
 
 def installed(tmp_path_factory):

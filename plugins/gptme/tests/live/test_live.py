@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,14 @@ def test_a_huge_output_keeps_every_byte_and_shows_head_and_tail(place):
     assert json.loads(call["result/after"])["receipts"] == [receipt]
     assert "output truncated" in json.loads(call["result/before"])["messages"][0]["content"]
     assert shown == json.loads(call["result/after"])["messages"][0]["content"]
+    # And the command line finds it, and what it keeps is what was kept.
+    assert receipt["capture_id"][:8] in place.yarp("receipt", "list")
+    assert "(published)" in place.yarp("receipt", "show", receipt["capture_id"])
+    place.yarp("receipt", "verify")
+    tail = place.yarp(
+        "receipt", "show", receipt["capture_id"], "--stream", "stdout", "--bytes", "0:4"
+    )
+    assert tail == "1\n2\n"
 
 
 def test_a_real_process_of_2340024_characters_that_exits_2_keeps_its_beginning(place):
@@ -278,6 +287,83 @@ def test_a_command_that_the_user_keeps_from_being_stored_is_not(place):
     files = list((place.conversation() / "tool-outputs").rglob("*.txt"))
     assert all(b"30000" not in path.read_bytes() for path in files)
     assert "60000" in model.results()["call_demo_0_0"]
+
+
+def test_an_interrupted_command_is_cancelled_and_its_call_says_so(place):
+    model = agent.module("model").Model(
+        {"demo": [[("shell", {"command": "seq 1 20000; sleep 60"})]]}
+    )
+    model.word = "demo"
+    process = place.start(model)
+    try:
+        agent.until(lambda: list(place.conversation().rglob("*.stdout.live")))
+        agent.until(
+            lambda: any(
+                p.stat().st_size > 100_000 for p in place.conversation().rglob("*.stdout.live")
+            )
+        )
+        process.send_signal(signal.SIGINT)
+        agent.until(place.receipts)
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+        model.close()
+    (receipt,) = place.receipts()
+    assert (receipt["process"], receipt["process_reason"]) == (
+        "cancelled",
+        "interrupted by the user",
+    )
+    assert place.stream(receipt, "stdout").endswith(b"\n20000\n")
+    (call,) = place.calls().values()
+    assert (call["status"], call["is_error"]) == ("finished", 1)
+
+
+def test_a_killed_gptme_leaves_what_is_partial_and_stays_partial(place):
+    waits = f"until [ -e {place.home}/gate ]; do sleep 0.05; done"
+    model = agent.module("model").Model(
+        {
+            "demo": [
+                [("shell", {"command": f"echo kept; {waits}", "background": "true"})],
+                [("shell", {"command": waits})],
+            ]
+        }
+    )
+    model.word = "demo"
+
+    def listed():
+        found = json.loads(place.yarp("receipt", "list", "--json"))["receipts"]
+        return [one for one in found if one["job_id"] == "1"]
+
+    process = place.start(model)
+    try:
+        agent.until(
+            lambda: any(p.stat().st_size for p in place.conversation().rglob("*.stdout.live"))
+        )
+        (left,) = listed()
+        assert (left["process"], left["capture"]) == ("running", "pending")
+    finally:
+        process.kill()
+        (place.home / "gate").touch()
+        process.communicate(timeout=30)
+        model.close()
+    assert place.receipts() == []
+    (left,) = listed()
+    assert (left["capture"], left["capture_reason"]) == ("partial", "interrupted")
+    place.run([[("shell", {"command": "echo again"})]])
+    assert [one["capture"] for one in listed()] == ["partial"]
+
+
+def test_a_large_result_of_the_python_tool_is_kept(place):
+    model = place.run([[("ipython", {"code": "print('B' + 'x' * 50_000 + 'E')"})]])
+    (path,) = (place.conversation() / "tool-outputs" / "ipython").glob("*.receipt.json")
+    receipt = json.loads(path.read_text())
+    assert (receipt["capture"], receipt["process"]) == ("partial", None)
+    assert "x" * 50_000 + "E" in place.stream(receipt, "txt").decode()
+    shown = model.results()["call_demo_0_0"]
+    assert len(shown) < 9000
+    assert receipt["capture_id"] in shown
+    before = json.loads(place.calls()["call_demo_0_0"]["result/before"])
+    assert "x" * 50_000 in before["messages"][0]["content"]
 
 
 def test_a_gptme_of_another_shape_is_told_once_and_runs_as_without_us(place):

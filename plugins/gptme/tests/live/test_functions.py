@@ -1,0 +1,312 @@
+"""gptme's own functions with this plugin around them, in gptme's interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.slow
+
+spec = importlib.util.spec_from_file_location("yarp_gptme_live_agent", HERE / "agent.py")
+agent = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(agent)
+
+BEGIN = """
+import contextlib, io, json, os, pathlib, sys, threading, time
+from yarp_gptme import inside
+from gptme.tools import shell, shell_background as jobs
+from gptme.util import output_storage
+logdir = pathlib.Path(sys.argv[1])
+found = {}
+jobs._current_log_dir = lambda: logdir
+def activate(**settings):
+    return inside.activate({"archive": False, **settings})
+def command(text, timeout=None):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return [m.content for m in shell.execute_shell_impl(text, logdir, timeout)]
+def receipts():
+    paths = sorted(logdir.rglob("*.receipt.json"), key=os.path.getmtime)
+    return [json.loads(path.read_text()) for path in paths]
+def names():
+    return sorted(str(p.relative_to(logdir)) for p in logdir.rglob("*") if p.is_file())
+"""
+END = "\nprint('FOUND' + json.dumps(found))\nos._exit(0)\n"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    found = agent.installed(tmp_path_factory)
+    return agent.beside(found, tmp_path_factory.mktemp("beside") / "gptme")
+
+
+@pytest.fixture
+def inside(python, yarp_home, monkeypatch):
+    """Runs code in gptme's interpreter, where the plugin can be switched on; what it found."""
+    monkeypatch.setenv("GPTME_TIKTOKEN_TIMEOUT", "0")
+    logdir = yarp_home / "conversation"
+    logdir.mkdir()
+
+    def run(code, **variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        done = subprocess.run(
+            [python, "-c", BEGIN + code + END, str(logdir)],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert "FOUND" in done.stdout, done.stderr[-3000:]
+        return json.loads(done.stdout.rpartition("FOUND")[2])
+
+    run.logdir = logdir
+    return run
+
+
+def test_switching_off_puts_every_function_back(inside):
+    found = inside("""
+places = [(shell, "execute_shell_impl"), (shell, "_format_shell_output"), (shell, "save_large_output"),
+          (shell, "register_background_job"), (shell, "format_job_output"), (jobs, "_notify_completion"),
+          (jobs.BackgroundJob, "_append_output"), (jobs.BackgroundJob, "kill"),
+          (shell.ShellSession, "_decode_output"), (shell.ShellSession, "_read_output_unix"),
+          (output_storage, "save_large_output")]
+before = [getattr(owner, name) for owner, name in places]
+found["offers"] = activate().offers
+found["wrapped"] = [getattr(o, n) is not b for (o, n), b in zip(places, before)]
+inside.deactivate()
+found["back"] = [getattr(o, n) is b for (o, n), b in zip(places, before)]
+""")
+    assert set(found["offers"].values()) == {None}
+    assert all(found["wrapped"])
+    assert all(found["back"])
+
+
+def test_a_small_result_needs_no_file(inside):
+    found = inside("""
+activate()
+found["shown"] = command("echo small; (exit 3)")
+found["names"] = names()
+""")
+    assert found["names"] == []
+    assert found["shown"] == ["Ran command: `echo small; (exit 3)`\n\n`small`\n\nReturn code: 3\n"]
+
+
+def test_large_outputs_saved_in_one_second_are_files_of_their_own(inside):
+    found = inside("""
+activate()
+os.umask(0)
+saved = [output_storage.save_large_output("same text", logdir, "shell", "ls", 7) for _ in range(3)]
+saved.append(output_storage.save_large_output(content="other", logdir=logdir))
+found["summary"] = saved[0][0].replace(str(saved[0][1]), "PATH")
+found["paths"] = [str(path.relative_to(logdir)) for _, path in saved]
+found["texts"] = [path.read_text() for _, path in saved]
+found["types"] = [type(path).__mro__[1].__name__ for _, path in saved]
+found["modes"] = sorted({oct(p.stat().st_mode & 0o777) for p in logdir.rglob("*")})
+found["receipts"] = [(r["capture"], r["capture_reason"], r["process"]) for r in receipts()]
+""")
+    assert (
+        found["summary"]
+        == "[Large shell output saved]\nCommand: ls\nOriginal: 7 tokens\nFull output: PATH"
+    )
+    assert len(set(found["paths"])) == 4
+    assert [path.rpartition("/")[0] for path in found["paths"]] == ["tool-outputs/shell"] * 3 + [
+        "tool-outputs/tool"
+    ]
+    assert found["texts"] == ["same text"] * 3 + ["other"]
+    assert found["modes"] == ["0o600", "0o700"]
+    assert len(found["receipts"]) == 4
+    assert found["receipts"][0] == ["partial", "as-decoded-and-trimmed-by-gptme", None]
+
+
+def test_a_text_that_cannot_be_kept_safely_is_not_kept(inside):
+    outside = inside.logdir.parent / "outside"
+    outside.mkdir()
+    (inside.logdir / "tool-outputs").mkdir()
+    (inside.logdir / "tool-outputs" / "shell").symlink_to(outside)
+    (inside.logdir / "tool-outputs" / "file").write_text("mine")
+    found = inside("""
+activate()
+def refused(kind):
+    try:
+        return str(output_storage.save_large_output("text", logdir, kind)[1].relative_to(logdir))
+    except OSError as error:
+        return type(error).__name__
+for kind in ("shell", "file", "../../outside", "/tmp/x", "a/b", "", "."):
+    found[kind] = refused(kind)
+""")
+    assert found["shell"] == "OSError"
+    assert found["file"] == "OSError"
+    assert {
+        found[kind].rpartition("/")[0] for kind in ("../../outside", "/tmp/x", "a/b", "", ".")
+    } == {"tool-outputs/tool"}
+    assert list(outside.iterdir()) == []
+    assert (inside.logdir / "tool-outputs" / "file").read_text() == "mine"
+
+
+def test_a_place_that_cannot_be_written_costs_the_capture_and_nothing_else(inside):
+    (inside.logdir / "tool-outputs").write_text("in the way")
+    found = inside("""
+activate()
+found["shown"] = command("seq 1 20000; (exit 4)")
+job = jobs.start_background_job("echo job; exit 5")
+job._reader_thread.join(10)
+found["code"] = job.process.poll()
+""")
+    (shown,) = found["shown"]
+    assert "Return code: 4" in shown
+    assert "20000" in shown
+    assert found["code"] == 5
+    assert (inside.logdir / "tool-outputs").read_text() == "in the way"
+
+
+def test_the_quota_makes_a_capture_partial_and_the_command_goes_on(inside):
+    found = inside("""
+activate(job_mib=1)
+job = jobs.start_background_job("seq 1 400000; exit 6")
+job._reader_thread.join(20)
+found["code"] = job.process.poll()
+found["message"] = jobs._completion_message(job).content
+(receipt,) = receipts()
+found["receipt"] = receipt
+found["size"] = (logdir / receipt["streams"][0]["reference"]).stat().st_size
+""")
+    stdout = found["receipt"]["streams"][0]
+    assert (found["code"], found["receipt"]["exit_code"]) == (6, 6)
+    assert (found["receipt"]["capture"], found["receipt"]["capture_reason"]) == (
+        "partial",
+        "job-quota",
+    )
+    assert stdout["observed"] == 2688895
+    assert stdout["observed"] == stdout["accepted"] + stdout["pending"] + stdout["discarded"]
+    assert found["size"] == stdout["committed"] <= 1 << 20
+    assert "output partial (job-quota)" in found["message"]
+    assert "exit code 6" in found["message"]
+    # The preview comes from what was read, not from the file.
+    assert "399999" in found["message"]
+
+
+def test_two_readers_of_a_running_job_and_its_completion_do_not_take_from_one_another(inside):
+    found = inside("""
+activate()
+gate = "until [ -e %s/{n} ]; do sleep 0.02; done" % logdir
+job = jobs.start_background_job(f"echo a$((1)); {gate.format(n=1)}; echo a$((2)); {gate.format(n=2)}; echo a$((3))")
+from yarp.plugin import Cursor
+where = job._yarp_capture.spool
+place = inside.active().policy.location(str(logdir))
+first, second = (Cursor(place, where.identity.capture_id, "stdout") for _ in range(2))
+def until(read, wanted):
+    got, deadline = "", time.monotonic() + 20
+    while wanted not in got and time.monotonic() < deadline:
+        got += read()
+        time.sleep(0.02)
+    return got
+def text(): return "".join(m.content for m in jobs.execute_output_command(f"{job.id} --new"))
+found["first"] = [until(lambda: first.read().decode(), "a1\\n")]
+found["new"] = ["a1" in until(text, "a1")]
+(logdir / "1").touch()
+found["first"].append(until(lambda: first.read().decode(), "a2\\n"))
+found["new"].append("a1" in until(text, "a2"))
+(logdir / "2").touch()
+job._reader_thread.join(20)
+found["first"].append(until(lambda: first.read().decode(), "a3\\n"))
+found["second"] = second.read().decode()
+messages = list(jobs.background_job_completion_hook(None))
+found["completions"] = [len(messages), len(list(jobs.background_job_completion_hook(None)))]
+found["delivered"] = [n for n in names() if n.endswith(".delivered")] != []
+""")
+    assert found["first"] == ["a1\n", "a2\n", "a3\n"]
+    assert found["second"] == "a1\na2\na3\n"
+    assert found["new"] == [True, False]
+    assert found["completions"] == [1, 0]
+    assert found["delivered"]
+
+
+def test_gptmes_own_presentation_stays_where_the_user_wants_it(inside):
+    code = """
+activate(preview={preview!r})
+(shown,) = command("seq 1 30000")
+found["shown"], found["names"] = len(shown), names()
+found["path"] = receipts()[0]["streams"][0]["reference"]
+found["named"] = f"full output saved to {{logdir}}/{{found['path']}}" in shown
+"""
+    found = inside(code.format(preview="gptme"))
+    assert found["shown"] > 39_000
+    assert found["named"]
+    assert not [name for name in found["names"] if name.endswith(".txt")]
+    chosen = inside(code.format(preview="bounded"), GPTME_SHELL_TRUNC_PRE_TOKENS="100")
+    assert chosen["shown"] > 30_000
+
+
+@pytest.mark.parametrize("seconds", ["0.25", "0.3", "0.35"])
+def test_a_promotion_racing_the_end_neither_loses_nor_doubles(inside, seconds):
+    found = inside(f"""
+activate()
+os.environ["GPTME_SHELL_FOREGROUND_TIMEOUT"] = "0.3"
+for number in range(6):
+    list(command("seq 1 5000; sleep {seconds}; seq 5001 10000; (exit 9)"))
+deadline = time.monotonic() + 20
+while len(receipts()) < 6 and time.monotonic() < deadline:
+    time.sleep(0.1)
+found["receipts"] = [(r["process"], r["exit_code"], r["capture"], r["streams"][0]["observed"], r["streams"][0]["sha256"]) for r in receipts()]
+found["files"] = len([n for n in names() if n.endswith(".stdout")])
+""")
+    assert len(found["receipts"]) == found["files"] == 6
+    assert len(set(map(tuple, found["receipts"]))) == 1
+    assert found["receipts"][0][:4] == ["exited", 9, "complete", 48894]
+
+
+def test_a_kill_racing_the_end_gives_one_receipt_that_agrees_with_itself(inside):
+    found = inside("""
+activate()
+seen = []
+for number in range(8):
+    job = jobs.start_background_job("sleep 0.1; echo done; exit 3")
+    time.sleep(0.08 + number * 0.01)
+    job.kill()
+    capture = job._yarp_capture
+    capture.done.wait(5)
+    r = capture.receipt
+    seen.append((str(r.process), r.exit_code, r.signal, job.process.returncode))
+found["seen"] = seen
+""")
+    for process, exit_code, signal, code in found["seen"]:
+        assert (exit_code if signal is None else -signal) == code
+        assert process == "cancelled" if code < 0 else process in ("exited", "cancelled")
+
+
+def test_a_large_result_of_python_is_kept_and_said_to_be_what_gptme_handed_on(inside):
+    found = inside("""
+activate()
+from types import SimpleNamespace
+from gptme.message import Message
+from yarp_gptme.entries import declare
+from yarp_gptme.captures import Policy
+call = SimpleNamespace(tool="ipython", shown=[], receipts=[], source_call_id="c1")
+text = "B" + "x" * 50_000 + "E"
+message = declare(Policy({}), call, Message("system", text), str(logdir))
+found["shown"], found["pairs"] = message.content, len(call.shown)
+found["kept"] = (logdir / receipts()[0]["streams"][0]["reference"]).read_text() == text
+found["receipt"] = {k: receipts()[0][k] for k in ("capture", "capture_reason", "process")}
+cut = declare(Policy({}), call, Message("system", text + "[... 1,000 bytes omitted (2,000 total)"), str(logdir))
+found["cut"] = receipts()[-1]["capture_reason"]
+small = Message("system", "small")
+found["same"] = declare(Policy({}), call, small, str(logdir)) is small
+secret = SimpleNamespace(tool="elicit", shown=[], receipts=[], source_call_id="c2")
+found["secret"] = declare(Policy({}), secret, Message("system", text), str(logdir)).content == text
+hidden = Message("system", text, hide=True)
+found["hidden"] = declare(Policy({}), call, hidden, str(logdir)) is hidden
+found["count"] = len(receipts())
+""")
+    assert found["kept"]
+    assert found["receipt"] == {
+        "capture": "partial", "capture_reason": "tool-text-streams-cut-at-10-MiB", "process": None,
+    }  # fmt: skip
+    assert "output partial" in found["shown"]
+    assert len(found["shown"]) < 9000
+    assert found["cut"].startswith("cut-upstream")
+    assert found["same"]
+    assert found["secret"]
+    assert found["hidden"]
+    assert (found["count"], found["pairs"]) == (2, 1)
