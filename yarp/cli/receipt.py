@@ -76,11 +76,11 @@ def list_command(directories: tuple[str, ...], limit: int, as_json: bool) -> Non
     """
     found = [*_spooled(_roots(directories))]
     if not directories:
-        found += _archived(limit)
+        found += _archived(limit + 1)
     found.sort(key=lambda row: row["created_at_ms"] or 0, reverse=True)
-    more = max(0, len(found) - limit)
+    more = len(found) > limit
     if as_json:
-        text.print_json({"receipts": found[:limit], "not_listed": more})
+        text.print_json({"receipts": found[:limit], "more": more})
         return
     if not found:
         click.echo("no captures")
@@ -88,7 +88,7 @@ def list_command(directories: tuple[str, ...], limit: int, as_json: bool) -> Non
     header = ("CAPTURE", "STARTED", "PROCESS", "KEPT", "BYTES", "COMMAND")
     click.echo(text.table(header, map(_cells, found[:limit])))
     if more:
-        text.report([f"{more} older ones are not listed; see: yarp receipt list --limit N"])
+        text.report(["there are older ones; see: yarp receipt list --limit N"])
 
 
 @command.command("show")
@@ -466,6 +466,8 @@ def _show(
         ]
         click.echo(f"{stream['name'] + ':':10}{', '.join(counts)}")
         path = row["files"].get(stream["name"])
+        if path is None and standing is None and stream["reference"] is not None:
+            path = f"yarp read {row['capture_id']} {stream['name']}"
         if path is not None:
             click.echo(f"{'':10}{path}")
 
