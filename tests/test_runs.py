@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 
@@ -36,7 +37,7 @@ def yarp(yarp_home):
 
 def listed(path, limit=10):
     reader = Reader.open(str(path))
-    yield from [*runs.receipts(reader, limit=limit)]
+    yield from [*runs.receipts(reader, limit=limit, damaged=[])]
     reader.close()
 
 
@@ -135,3 +136,21 @@ def test_a_call_that_did_not_run_below_yarp_has_none(yarp):
     archive, _ = begun(yarp.archive, "c-1", streams=False)
     archive.close()
     assert [*listed(yarp.archive)] == []
+
+
+def test_a_damaged_run_is_named_and_the_others_are_listed(yarp):
+    damaged = yarp("sh", "-c", "exit 1").capture_id
+    whole = yarp("true").capture_id
+    database = sqlite3.connect(yarp.archive)
+    database.execute(
+        "UPDATE payloads SET body = zeroblob(length(body)) WHERE sha256 IN (SELECT payload_sha256 "
+        "FROM snapshots n JOIN tool_calls c ON c.id = n.tool_call_id WHERE archive_ref = ? "
+        "AND n.subject = 'result')",
+        (damaged,),
+    )
+    database.commit()
+    database.close()
+    reader, found = Reader.open(yarp.archive), []
+    assert [one.capture_id for one in runs.receipts(reader, limit=9, damaged=found)] == [whole]
+    reader.close()
+    assert found == [damaged]

@@ -36,14 +36,21 @@ _RESULT_BYTES = 1 << 16
 _TOMBSTONE_BYTES = 256
 
 
-def receipts(reader: Reader, *, limit: int) -> Iterator[Receipt]:
-    """The receipts of at most `limit` calls, the newest first; calls without one are left out."""
+def receipts(reader: Reader, *, limit: int, damaged: list[str]) -> Iterator[Receipt]:
+    """The receipts of at most `limit` calls, the newest first; calls without one are left out.
+
+    The references of those whose payloads are damaged are put into `damaged`.
+    """
     for row in reader.calls():
         if limit <= 0:
             return
         if row.agent != "yarp" and not row.requires_streams:
             continue
-        found = receipt(reader, row)
+        try:
+            found = receipt(reader, row)
+        except ArchiveCorrupt:
+            damaged.append(row.archive_ref)
+            continue
         if found is not None:
             limit -= 1
             yield found

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import attrs
 import pytest
 
 from yarp.spool import live
@@ -118,7 +119,9 @@ def test_list_takes_a_directory_and_a_limit(logs, tmp_path):
     assert found["more"] is True
     assert parsed("list", str(tmp_path / "other"), "--limit", "3")["more"] is False
     assert {row["capture_id"] for row in found["receipts"]} < {one.capture_id for one in kept}
-    assert b"there are older ones" in receipt("list", str(tmp_path / "other"), "--limit", "2").stderr
+    assert (
+        b"there are older ones" in receipt("list", str(tmp_path / "other"), "--limit", "2").stderr
+    )
 
 
 def test_nothing_that_was_printed_is_in_list_show_or_verify(logs):
@@ -327,3 +330,26 @@ def test_export_shares_one_capture_with_a_child(logs, tmp_path):
 def test_help_leads_with_examples(logs):
     for words in ([], ["export"]):
         assert b"yarp receipt" in receipt(*words, "--help").stdout.split(b"Options")[0]
+
+
+def test_odd_names_and_values_are_shown_without_harm(logs):
+    folder = os.path.join(os.fsencode(logs), b"odd\xff\x1b[2J")
+    os.mkdir(folder, 0o700)
+    one = keep(os.fsdecode(folder))
+    path = os.path.join(os.fsdecode(folder), f"{one.capture_id}.receipt.json")
+    with open(path, "wb") as file:
+        file.write(attrs.evolve(one, job_id="\x1b[31m", capture_reason="\x1b[0m").encode())
+    for words in (["list"], ["show", one.capture_id], ["tail", one.capture_id], ["verify"]):
+        done = receipt(*words)
+        assert b"\x1b" not in done.stdout + done.stderr
+    assert json.loads(receipt("list", "--json").stdout)["receipts"][0]["job_id"] == "\x1b[31m"
+
+
+def test_a_pipe_in_the_place_of_a_receipt_hides_no_other(logs):
+    bad, good = keep(logs / "a"), keep(logs / "a")
+    path = logs / "a" / f"{bad.capture_id}.receipt.json"
+    path.unlink()
+    os.mkfifo(path)
+    done = receipt("list", "--json")
+    assert [row["capture_id"] for row in json.loads(done.stdout)["receipts"]] == [good.capture_id]
+    assert b"no regular file" in done.stderr

@@ -1,5 +1,6 @@
 """Captures below a directory, of real spools: found, told apart, never through a link."""
 
+import json
 import os
 import signal
 import subprocess
@@ -177,3 +178,24 @@ def test_the_receipt_of_another_capture_is_refused(tmp_path):
 def test_a_directory_that_is_not_there_is_said(tmp_path):
     with pytest.raises(DataError, match="no directory"):
         list(shelf.captures(str(tmp_path / "none")))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"command_label": 7},
+        {"created_at_ms": "now"},
+        {"streams": [{"name": "stdout", "committed": "much"}]},
+        {"streams": {}},
+        {"redactors": [1]},
+        {"preview": []},
+        {"exit_code": True},
+        {"capture_id": None},
+    ],
+)
+def test_a_receipt_with_values_of_other_types_is_refused(tmp_path, damage):
+    receipt = capture(tmp_path)
+    path = tmp_path / f"{receipt.capture_id}.receipt.json"
+    path.write_text(json.dumps(json.loads(receipt.encode()) | damage))
+    with pytest.raises(DataError, match="no receipt of this version"):
+        shelf.standing(only(str(tmp_path)))

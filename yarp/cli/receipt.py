@@ -16,7 +16,7 @@ import rich_click as click
 from click.exceptions import Exit
 
 from yarp.cli import text
-from yarp.errors import ArchiveCorrupt, DataError, ReferenceUnknown, UsageError
+from yarp.errors import DataError, ReferenceUnknown, StorageError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,6 +147,7 @@ def verify_command(directories: tuple[str, ...], as_json: bool) -> None:
     """
     import attrs
 
+    from yarp.recover.calls import safe
     from yarp.spool.verify import verify
 
     reports = [verify(root) for root in _roots(directories)]
@@ -161,7 +162,7 @@ def verify_command(directories: tuple[str, ...], as_json: bool) -> None:
     else:
         for name, count in counts.items():
             click.echo(f"{name}: {count}")
-        text.report(f"{problem.path}: {problem.what}" for problem in problems)
+        text.report(safe(f"{problem.path}: {problem.what}") for problem in problems)
         count = len(problems)
         click.echo(f"captures: {count} problem{'s'[: count != 1]}" if count else "captures: ok")
     if problems:
@@ -343,7 +344,7 @@ def _spooled(roots: list[str]) -> Iterator[dict[str, Any]]:
         for capture in shelf.captures(root):
             try:
                 standing = shelf.standing(capture)
-            except DataError as error:
+            except (DataError, StorageError) as error:
                 text.report([str(error)])
                 continue
             yield _row(standing.receipt, capture, standing)
@@ -360,10 +361,11 @@ def _archived(limit: int) -> list[dict[str, Any]]:
         return []
     reader = Reader.open(path)
     try:
-        return [_row(receipt, None, None) for receipt in runs.receipts(reader, limit=limit)]
-    except ArchiveCorrupt as error:
-        text.report([f"{error}; run: yarp archive verify"])
-        return []
+        damaged: list[str] = []
+        found = runs.receipts(reader, limit=limit, damaged=damaged)
+        rows = [_row(receipt, None, None) for receipt in found]
+        text.report(f"{each} holds damaged payloads; run: yarp archive verify" for each in damaged)
+        return rows
     finally:
         reader.close()
 
@@ -428,7 +430,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         capture_id if row["state"] == "archived" else capture_id[:_SHORT_ID],
         "-" if row["created_at_ms"] is None else moment(row["created_at_ms"]),
         _process(row),
-        _kept(row),
+        safe(_kept(row)),
         f"{sum(known):,}" if known else "-",
         "-" if row["command_label"] is None else safe(row["command_label"])[:60],
     )
@@ -446,7 +448,7 @@ def _show(
     preview = row["preview"]
     lines = {
         "capture": f"{row['capture_id']} ({row['state']})",
-        "command": None if row["command_label"] is None else safe(row["command_label"]),
+        "command": row["command_label"],
         "call": row["source_call_id"],
         "job": row["job_id"],
         "process": _process(row) + (f": {row['process_reason']}" if row["process_reason"] else ""),
@@ -458,18 +460,18 @@ def _show(
     }
     for name, value in lines.items():
         if value is not None:
-            click.echo(f"{name + ':':10}{value}")
+            click.echo(f"{name + ':':10}{safe(str(value))}")
     for stream in row["streams"]:
         counts = [
             f"{name} {'unknown' if stream[name] is None else format(stream[name], ',')}"
             for name in ("observed", "accepted", "pending", "discarded", "committed")
         ]
-        click.echo(f"{stream['name'] + ':':10}{', '.join(counts)}")
+        click.echo(f"{safe(stream['name']) + ':':10}{', '.join(counts)}")
         path = row["files"].get(stream["name"])
         if path is None and standing is None and stream["reference"] is not None:
             path = f"yarp read {row['capture_id']} {stream['name']}"
         if path is not None:
-            click.echo(f"{'':10}{path}")
+            click.echo(f"{'':10}{safe(path)}")
 
 
 def _show_part(capture: Capture, stream: str, span: str, *, raw: bool, as_json: bool) -> None:
@@ -559,10 +561,10 @@ class _Printer:
             )
             return
         row = _row(receipt, None, standing)
-        text.report([f"{standing.state}; process {_process(row)}; capture {_kept(row)}"])
+        from yarp.recover.calls import safe
+
+        said = f"{standing.state}; process {_process(row)}; capture {_kept(row)}"
+        text.report([safe(said)])
 
     def _line(self, value: dict[str, Any]) -> None:
-        import json
-
-        sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        click.echo(text.json_text(value, indent=None))

@@ -42,7 +42,17 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def print_json(value: object) -> None:
     """Print `value` for programs."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(json_text(value))
+
+
+def json_text(value: object, *, indent: int | None = 2) -> str:
+    """`value` as JSON; in ASCII where it holds what is no Unicode, such as bytes of a path."""
+    shown = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        shown.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return shown
 
 
 def report(problems: Iterable[str], name: str = "yarp") -> None:

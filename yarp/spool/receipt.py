@@ -15,6 +15,7 @@ from yarp import canonical
 from yarp.errors import DataError
 
 VERSION = 1
+_PLAIN = {"int": int, "str": str}
 
 
 class ProcessState(enum.StrEnum):
@@ -202,22 +203,39 @@ def require_version(value: Any) -> None:
 def of_plain(value: Any) -> Receipt:
     """The receipt that a JSON object says; members of later versions are left out."""
     require_version(value)
-    known = {field.name for field in attrs.fields(Receipt)}
-    fields = {name: given for name, given in value.items() if name in known}
+    fields = _typed(Receipt, value)
     if fields["process"] is not None:
         fields["process"] = ProcessState(fields["process"])
     fields["capture"] = CaptureState(fields["capture"])
     fields["representation"] = Representation(fields["representation"])
     fields["reference_state"] = ReferenceState(fields["reference_state"])
     if fields.get("preview") is not None:
-        preview = fields["preview"]
+        preview = _typed(PreviewFact, fields["preview"])
         fields["preview"] = PreviewFact(PreviewState(preview["state"]), preview["byte_length"])
-    names = {field.name for field in attrs.fields(StreamReceipt)}
     fields["streams"] = tuple(
-        StreamReceipt(**{name: given for name, given in stream.items() if name in names})
-        for stream in fields.get("streams", ())
+        StreamReceipt(**_typed(StreamReceipt, stream)) for stream in _each(dict, value["streams"])
     )
-    fields["redactors"] = tuple(fields.get("redactors") or ())
+    fields["redactors"] = _each(str, fields.get("redactors") or ())
     if fields.get("promoted_at") is not None:
-        fields["promoted_at"] = tuple(fields["promoted_at"])
+        fields["promoted_at"] = _each(int, fields["promoted_at"])
     return Receipt(**fields)
+
+
+def _typed(kind: type, value: Any) -> dict[str, Any]:
+    """The members of a JSON object that `kind` has; TypeError where one is of another type."""
+    found = {}
+    for field in attrs.fields(kind):
+        if field.name not in value:
+            continue
+        given = found[field.name] = value[field.name]
+        said, _, optional = str(field.type).partition(" | ")
+        wanted = _PLAIN.get(said)
+        if wanted is not None and type(given) is not wanted and (given is not None or not optional):
+            raise TypeError(f"{field.name} is a {type(given).__name__}")
+    return found
+
+
+def _each(kind: type, values: Any) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple) or any(type(value) is not kind for value in values):
+        raise TypeError("no list, or an item is of another type")
+    return tuple(values)
