@@ -160,6 +160,7 @@ def test_a_fork_is_counted_where_it_says_that_it_was_made(store):
     assert {one.native_id for one in said.sessions} == {"s-1", "s-2"}
     # What the original says of the call counts before what its copy says.
     assert [seen.record_kind for seen in said.observations] == ["projection", "canonical"]
+    assert said.observations[0].native_record_kind == "assistant/tool_use"
 
 
 def test_a_fork_that_does_not_say_shares_a_group_with_the_record_that_it_copies(store):

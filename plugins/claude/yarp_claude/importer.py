@@ -257,7 +257,7 @@ class _Transcript:
 
 
 def _seen(record: Message, block: records.Block, target: Call | Result, kind: Any) -> Observation:
-    inside = "" if kind == "canonical" else "progress/"
+    inside = "progress/" if record.line.value.get("type") == "progress" else ""
     return Observation.at(
         record.line,
         target,

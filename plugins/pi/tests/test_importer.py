@@ -101,7 +101,7 @@ def test_a_call_and_its_result_come_with_where_they_stand(store):
     assert (made.called_at_ms, made.working_directory) == (MS + 2000, "/srv/demo")
     assert made.copy_of is None
     assert got == Result(
-        made.identity, "README.md", {"durationMs": 6}, is_error=False, returned_at_ms=MS + 2950
+        made.identity, "README.md", {"durationMs": 6}, is_error=False, returned_at_ms=MS + 3000
     )
     assert said.sessions == [Session("s-1", MS)]
     asked, answered = said.observations

@@ -164,7 +164,8 @@ class _Session:
             output_text=text if text is not None or kept else "",
             output_json=kept or None,
             is_error=found.is_error,
-            returned_at_ms=record.timestamp_ms or instant_ms(record.timestamp),
+            # When it was written, as of the call: the message's own time can lie before that.
+            returned_at_ms=instant_ms(record.timestamp),
         )
         yield result
         yield self._seen(record, entry, result, "toolResult", None)
