@@ -1,9 +1,13 @@
-"""The outputs of `outputs` through gptme's own code; its Python runs this and reads JSON lines.
+"""The outputs of `outputs` through gptme's own shell tool; its Python runs this, and answers JSON.
 
-python gptme_outputs.py      a line for each output, then one for the background job
+    python gptme_outputs.py table FOLDER [yarp]    a line for each output, then one for the job
+    python gptme_outputs.py tasks FOLDER [yarp]    a line for each output that is looked into
+
+With `yarp`, the plugin of this checkout is switched on inside gptme.
 """
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -12,80 +16,98 @@ from pathlib import Path
 
 import outputs
 
-# Without the first one a count of tokens tries a download; the others are gptme's defaults.
-os.environ.update(
-    GPTME_TIKTOKEN_TIMEOUT="0",
-    GPTME_SHELL_TRUNC_PRE_TOKENS="2000",
-    GPTME_SHELL_TRUNC_POST_TOKENS="8000",
-    GPTME_SHELL_TRUNC_STDERR_PRE_TOKENS="2000",
-    GPTME_SHELL_TRUNC_STDERR_POST_TOKENS="2000",
-)
+# Without it a count of tokens tries a download.
+os.environ["GPTME_TIKTOKEN_TIMEOUT"] = "0"
+for variable in [name for name in os.environ if name.startswith("GPTME_SHELL_")]:
+    del os.environ[variable]  # gptme's own budgets are compared
+KEPT = (".txt", ".log", ".stdout", ".stderr")
 
 
-def formatted(output, folder):
-    from gptme.tools.shell import _format_shell_output
+def kept(folder):
+    """The files with output that are in a conversation, and what is in them."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.suffix in KEPT)
+    return {str(path): path.read_bytes().decode() for path in paths if path.stat().st_size}
 
+
+def shown(output, folder):
+    """What the shell tool answers to a command that prints the output and ends like it."""
+    from gptme.tools import shell
+
+    (folder / "out").write_bytes(output.stdout.encode())
+    (folder / "err").write_bytes(output.stderr.encode())
+    (folder / "run").write_text(f"cat out; cat err >&2; exit {output.exit_code}\n")
+    conversation = folder / "conversation"
+    conversation.mkdir(0o700)
+    list(shell.execute_shell_impl(f"cd {folder}", conversation, None))
     began = time.perf_counter()
-    inline = _format_shell_output(
-        output.command, output.stdout, output.stderr, output.exit_code, False, False, logdir=folder
+    inline = "".join(
+        message.content for message in shell.execute_shell_impl("sh run", conversation, None)
     )
     seconds = time.perf_counter() - began
-    saved = {str(path): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
-    texts = [text for path, text in saved.items() if path.endswith(".txt")]
+    saved = kept(conversation)
     return {
         "name": output.name,
         "inline": inline,
-        "saved_bytes": sum(len(text.encode()) for text in texts),
-        "saved": [path for path in saved if path.endswith(".txt")],
+        "saved_bytes": sum(len(text.encode()) for text in saved.values()),
+        "saved": [*saved],
         "missing": [
             needle
             for needle in output.needles
-            if not any(needle.rstrip("\n") in text for text in [inline, *texts])
+            if not any(needle.rstrip("\n") in text for text in [inline, *saved.values()])
         ],
         "ms": seconds * 1000,
     }
 
 
 def background(folder):
-    from gptme.tools import shell_background
+    from gptme.tools import shell_background as jobs
 
-    script = folder / "job.py"
-    script.write_text(outputs.JOB)
+    (folder / "job.py").write_text(outputs.JOB)
+    conversation = folder / "conversation"
+    conversation.mkdir(0o700)
+    jobs._current_log_dir = lambda: conversation  # noqa: SLF001 - as in a conversation
     began = time.perf_counter()
-    job = shell_background.start_background_job(f"{sys.executable} {script}")
-    before = bool(getattr(job, "log_path", None))
-    job.log_dir = folder
+    job = jobs.start_background_job(f"{sys.executable} {folder / 'job.py'}")
+    launched = any("captures" in str(path) for path in conversation.rglob("*"))
     job._reader_thread.join(60)  # noqa: SLF001 - its end is told nowhere else
     seconds = time.perf_counter() - began
     out, err = job.get_output()
-    inline = shell_background.format_job_output(job, out, err)
-    log = Path(job.log_path).read_text() if job.log_path else ""
+    inline = jobs.format_job_output(job, out, err)
+    saved = kept(conversation)
+    captured = [text for path, text in saved.items() if path.endswith(".stdout")]
+    log = captured[0] if captured else "".join(saved.values())
     return {
         "name": "background",
         "exit_code": job.process.poll(),
-        "retained": len(out),
         "inline": inline,
         "saved_bytes": len(log.encode()),
-        "path_at_launch": before,
+        "path_at_launch": launched,
         "begin": "BEGIN-MARKER" in log,
         "end": "END-MARKER" in log,
         "ms": seconds * 1000,
     }
 
 
-def main(what, work):
+def main(what, work, *more):
     answer = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr):  # gptme prints to its user
+    with contextlib.redirect_stdout(io.StringIO()):  # gptme prints to its user
+        if more:
+            from yarp_gptme import inside
+
+            offers = inside.activate({"archive": False}).offers
+            assert set(offers.values()) == {None}, offers
         if what == "tasks":
-            shown = [(task.name, task.output) for task in outputs.tasks()]
+            told = [(task.name, task.output) for task in outputs.tasks()]
         else:
-            shown = [(output.name, output) for output in outputs.table()]
-        for number, (name, output) in enumerate(shown):
+            told = [(output.name, output) for output in outputs.table()]
+        for number, (name, output) in enumerate(told):
             folder = Path(work) / str(number)
-            folder.mkdir()
-            print(json.dumps({**formatted(output, folder), "name": name}), file=answer)
+            folder.mkdir(0o700)
+            print(json.dumps({**shown(output, folder), "name": name}), file=answer)
         if what == "table":
             print(json.dumps(background(Path(work))), file=answer)
+    answer.flush()
+    os._exit(0)  # the shell of the conversation is left as it is
 
 
 if __name__ == "__main__":

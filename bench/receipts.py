@@ -1,10 +1,10 @@
 """Captures beside an installed gptme, in one run: what is shown, what is kept, what is found again.
 
-The outputs of the contract's evidence table and its real process of 2,340,024 characters, through
-gptme's own code and through a spool of ours; then what it costs to find something in them
-afterwards, by the ordinary tools for local files; then the speed of a spool against
-`command > file`. gptme's Python is `YARP_TEST_AGENTS/gptme/bin/python`. Source: seed 004,
-"Evidence" and "Small implementation sequence".
+The outputs of the contract's evidence table and its real process of 2,340,024 characters: through
+gptme's own shell tool, through it with our plugin, and through a spool alone. Then what it costs
+to find something in them afterwards, by the ordinary tools for local files; then the speed of a
+spool against `command > file`. gptme's Python is `YARP_TEST_AGENTS/gptme/bin/python`. Source: seed
+004, "Evidence" and "Small implementation sequence".
 """
 
 from __future__ import annotations
@@ -38,68 +38,90 @@ def run(out_dir: str) -> list[str]:
         open(os.path.join(out_dir, "receipts.jsonl"), "w", encoding="utf-8") as raw,
     ):
         environment = whole.home(work)
-        ours = {row["name"]: row for row in _ours(work, environment, "table")}
-        theirs = {row["name"]: row for row in _theirs(work, environment, "table")}
-        report = [_fixture(output, ours, theirs, raw) for output in outputs.table()]
-        report.append(_job(ours["background"], theirs.get("background"), raw))
-        ours = {row["name"]: row for row in _ours(work, environment, "tasks")}
-        theirs = {row["name"]: row for row in _theirs(work, environment, "tasks")}
+        sides, report = _sides(work)
+        table = {name: _rows(side, "table", work, environment) for name, side in sides.items()}
+        report += [_fixture(output, table, raw) for output in outputs.table()]
+        report.append(_job(table, raw))
+        found = {name: _rows(side, "tasks", work, environment) for name, side in sides.items()}
         for task in outputs.tasks():
-            report += _found(task, ours[task.name], theirs.get(task.name), environment, raw)
+            report += _found(task, found, environment, raw)
         return report + _throughput(work, environment, raw)
 
 
-def _ours(work: str, environment: dict[str, str], what: str) -> list[dict]:
-    folder = os.path.join(work, f"ours-{what}")
-    os.mkdir(folder, 0o700)
-    words = [sys.executable, os.path.join(HERE, "spool_outputs.py"), what, folder]
-    return _rows(words, environment)
-
-
-def _theirs(work: str, environment: dict[str, str], what: str) -> list[dict]:
-    """gptme's; nothing when it is not installed."""
-    python = _gptme()
-    if python is None:
-        return []
-    folder = os.path.join(work, f"gptme-{what}")
-    os.mkdir(folder, 0o700)
-    return _rows([python, os.path.join(HERE, "gptme_outputs.py"), what, folder], environment)
-
-
-def _gptme() -> str | None:
+def _sides(work: str) -> tuple[dict[str, list[str]], list[str]]:
+    """Who is compared, by the words that run it; and a sentence of who cannot be."""
+    theirs = os.path.join(HERE, "gptme_outputs.py")
+    sides, problems = {}, []
     python = os.path.join(os.environ.get("YARP_TEST_AGENTS", ""), "gptme", "bin", "python")
-    return python if os.access(python, os.X_OK) and os.path.isabs(python) else None
+    if not os.access(python, os.X_OK):
+        problems.append("gptme is not installed at YARP_TEST_AGENTS/gptme; it is not compared")
+    else:
+        python = os.path.abspath(python)
+        sides["gptme"] = [python, theirs]
+        beside = _beside(python, os.path.join(work, "beside"))
+        if beside is None:
+            problems.append("gptme has another Python than this one; the plugin is not compared")
+        else:
+            sides["gptme with yarp"] = [beside, theirs, "yarp"]
+    sides["a spool alone"] = [sys.executable, os.path.join(HERE, "spool_outputs.py")]
+    return sides, problems
 
 
-def _rows(words: list[str], environment: dict[str, str]) -> list[dict]:
+def _beside(python: str, directory: str) -> str | None:
+    """The Python of an environment that sees gptme and this checkout; None: they do not fit."""
+    ask = "import sys, sysconfig; print(sys.version_info[:2]); print(sysconfig.get_path('purelib'))"
+
+    def asked(one: str) -> list[str]:
+        done = subprocess.run([one, "-c", ask], capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    (version, theirs), (own_version, own) = asked(python), asked(sys.executable)
+    if version != own_version:
+        return None
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory], check=True)
+    found = os.path.join(directory, "bin", "python")
+    root = os.path.dirname(HERE)
+    plugins = os.path.join(root, "plugins")
+    paths = [theirs, root, *(os.path.join(plugins, name) for name in os.listdir(plugins)), own]
+    with open(os.path.join(asked(found)[1], "yarp.pth"), "w", encoding="utf-8") as file:
+        file.write("\n".join(paths) + "\n")
+    return found
+
+
+def _rows(side: list[str], what: str, work: str, environment: dict[str, str]) -> dict[str, dict]:
+    """What one side answers, by the name of the output or of the task."""
+    folder = tempfile.mkdtemp(dir=work)
+    words = [*side[:2], what, folder, *side[2:]]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise OSError(f"{words[1]} ended with {done.returncode}: {done.stderr[-500:]}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+        raise OSError(f"{side[1]} ended with {done.returncode}: {done.stderr[-500:]}")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return {row["name"]: row for row in rows}
 
 
-def _fixture(output, ours: dict, theirs: dict, raw) -> str:
+def _note(raw, who: str, row: dict, **more) -> int:
+    """Keep the raw figures of a row; the bytes that are shown of it."""
+    inline = len(row["inline"].encode())
+    facts = {name: value for name, value in row.items() if name not in ("inline", "saved")}
+    raw.write(json.dumps({"who": who, "inline_bytes": inline, **facts, **more}) + "\n")
+    return inline
+
+
+def _fixture(output, table: dict[str, dict], raw) -> str:
     said = []
-    for who, rows in (("gptme", theirs), ("yarp", ours)):
-        row = rows.get(output.name)
-        if row is None:
-            said.append(f"{who}: not installed")
-            continue
-        inline = len(row.pop("inline").encode())
-        raw.write(json.dumps({"who": who, "inline_bytes": inline, **row}) + "\n")
+    for who, rows in table.items():
+        row = rows[output.name]
+        inline = _note(raw, who, row)
         found = "all found" if not row["missing"] else f"{len(row['missing'])} LOST"
         said.append(f"{who}: {inline:,} shown, {row['saved_bytes']:,} saved, {found}")
     return f"{output.name} ({output.size:,} bytes): {'; '.join(said)}"
 
 
-def _job(ours: dict, theirs: dict | None, raw) -> str:
+def _job(table: dict[str, dict], raw) -> str:
     said = []
-    for who, row in (("gptme", theirs), ("yarp", ours)):
-        if row is None:
-            said.append(f"{who}: not installed")
-            continue
-        inline = len(row.pop("inline").encode())
-        raw.write(json.dumps({"who": who, "inline_bytes": inline, **row}) + "\n")
+    for who, rows in table.items():
+        row = rows["background"]
+        inline = _note(raw, who, row)
         marks = ", ".join(
             f"{name.upper()} {'kept' if row[name] else 'LOST'}" for name in ("begin", "end")
         )
@@ -111,12 +133,11 @@ def _job(ours: dict, theirs: dict | None, raw) -> str:
     return f"a process of {outputs.JOB_CHARACTERS:,} characters that exits 2: {'; '.join(said)}"
 
 
-def _found(task, ours: dict, theirs: dict | None, environment: dict[str, str], raw) -> list[str]:
+def _found(task, sides: dict[str, dict], environment: dict[str, str], raw) -> list[str]:
     """What it takes to get an answer, once an output has been shown."""
     report = []
-    for who, row in (("gptme", theirs), ("yarp", ours)):
-        if row is None:
-            continue
+    for who, rows in sides.items():
+        row = rows[task.name]
         inline = row["inline"]
         context, calls, seconds = len(inline.encode()), 0, 0.0
         correct = task.answer.strip() in inline
