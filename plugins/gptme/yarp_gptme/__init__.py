@@ -39,6 +39,8 @@ def yarp_host() -> Host:
             "Missing: tool.transform and message.transform are declared and never triggered.",
             "Missing: tool.execute.post has no messages of a tool that gives a single one.",
             "A call to a tool that does not exist reaches no hook and no tool.",
+            "A job's end is a message without a call; its receipt names the call that began it.",
+            "Calls that gptme serves to others as an MCP server reach no hook.",
             "Commands that run with a terminal of their own, such as sudo, are not spooled.",
             "The Python tool, gh, MCP and the browser give text that is cut or converted already.",
             "What tmux, read and autocompact save is a selection; its receipt says so.",

@@ -74,17 +74,15 @@ class Background:
     def _start_reader(self, inner: Callable[..., None]) -> Callable[..., None]:
         def start_reader(self_: Any) -> None:
             directory = None if self_.log_dir is None else str(self_.log_dir)
-            setattr(
-                self_,
-                ATTRIBUTE,
-                Capture(
-                    self._policy,
-                    directory,
-                    self_.command,
-                    session=self_.conversation_id,
-                    job_id=str(self_.id),
-                ),
+            capture = Capture(
+                self._policy,
+                directory,
+                self_.command,
+                session=self_.conversation_id,
+                job_id=str(self_.id),
             )
+            setattr(self_, ATTRIBUTE, capture)
+            capture.launched()
             inner(self_)
 
         return start_reader

@@ -23,6 +23,7 @@ STDOUT, STDERR = 0, 1
 TIMED_OUT, OVER_CAP = -124, -125
 _INLINE_BYTES = 16 << 10
 SANITATION = "gptme"
+_SANDBOXES = ("firejail", "bwrap")
 
 
 class Policy:
@@ -40,12 +41,14 @@ class Policy:
         words = command.split()
         return any(words[: len(given)] == given for given in map(str.split, self.never) if given)
 
-    def location(self, conversation: str | None) -> SpoolLocation | None:
+    def location(self, conversation: str | None, slack_bytes: int = 0) -> SpoolLocation | None:
         """Where a conversation's captures go; None: it has no directory."""
         if conversation is None:
             return None
         return place.location(
-            conversation, job_bytes=self.job_bytes, conversation_bytes=self.conversation_bytes
+            conversation,
+            job_bytes=self.job_bytes + slack_bytes,
+            conversation_bytes=self.conversation_bytes,
         )
 
 
@@ -92,6 +95,7 @@ class Capture:
         *,
         session: str | None,
         job_id: str | None = None,
+        slack_bytes: int = 0,
     ) -> None:
         self.conversation = conversation
         self.cut = False
@@ -99,13 +103,19 @@ class Capture:
         self.receipt: Receipt | None = None
         self.done = threading.Event()
         self.spool = spool_at(
-            policy.location(conversation),
+            policy.location(conversation, slack_bytes),
             session=session,
             suppressed=policy.suppresses(command),
             job_id=job_id,
             label=command,
             inline_bytes=0 if job_id else _INLINE_BYTES,
         )
+
+    def launched(self) -> None:
+        """Have the result of the call that started a job name its capture."""
+        call = current()
+        if call is not None:
+            call.receipts.append(self.spool.receipt().plain())
 
     def take(self, stream: int, data: bytes) -> None:
         """Take what was read, before anything of it is decoded or given up."""
@@ -182,6 +192,9 @@ def receipt_text(receipt: Receipt, conversation: str | None) -> str:
             counted = "whole" if whole else f"{stream.committed} bytes kept"
             kept = f"{counted} in {path}"
         lines.append(f"{stream.name}: {size}, {kept}")
+    if os.environ.get("GPTME_SANDBOX") in _SANDBOXES and any(s.reference for s in receipt.streams):
+        # Its home is another one: a path that works there would be made up.
+        lines.append("not reachable from the sandboxed shell; the read tool reads these files")
     return "\n".join(lines) + "]"
 
 

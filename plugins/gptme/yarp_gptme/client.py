@@ -21,6 +21,7 @@ _MAX_FRAME_BYTES = 256 << 20
 _MAX_ANSWER_BYTES = 64 << 20
 _READ_BYTES = 1 << 16
 _STDERR_TAIL = 1 << 12
+_PIPE_BYTES = 1 << 15
 # Exit statuses for which the archive is to blame, not the installation.
 _ARCHIVE_STATUSES = (65, 70, 74)
 
@@ -169,8 +170,12 @@ class _Child:
         threading.Thread(target=self._listen, daemon=True, name="yarp-ingest-stderr").start()
 
     def exchange(self, request_id: int, frame: bytes, until: float) -> dict[str, Any]:
+        # A frame that a pipe does not hold must not keep the answer's deadline from counting.
         sender = threading.Thread(target=self._send, args=(frame,), daemon=True)
-        sender.start()
+        if len(frame) > _PIPE_BYTES:
+            sender.start()
+        else:
+            self._send(frame)
         while True:
             line = self._line(until)
             try:
@@ -180,7 +185,8 @@ class _Child:
             if not isinstance(answer, dict) or not isinstance(answer.get("ok"), bool):
                 raise _Broken("it answered with something else than an acknowledgement")
             if answer.get("requestId") == request_id:
-                sender.join()
+                if sender.ident is not None:
+                    sender.join()
                 self._answered = True
                 return answer
 

@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 ATTRIBUTE = "_yarp_capture"
 """Where a shell session, and a job, carry their capture."""
 _BUDGETS = ("PRE_TOKENS", "POST_TOKENS", "STDERR_PRE_TOKENS", "STDERR_POST_TOKENS")
+# What gptme makes of less is left alone: its own previews of commits, of lists, of what was asked.
+_MOST_CHARACTERS = 16 << 10
 _NOTHING = (
     "No output before byte cap\n",
     "No output before timeout\n",
     "No output before interruption\n",
     "No output\n",
 )
+
+_SLACK_BYTES = 1 << 20
 
 _running: contextvars.ContextVar[Shell | None] = contextvars.ContextVar("yarp_shell", default=None)
 
@@ -49,7 +53,10 @@ class Shell(Capture):
     def __init__(
         self, policy: Policy, conversation: str | None, command: str, session: Any
     ) -> None:
-        super().__init__(policy, conversation, command, session=conversation_id())
+        # gptme ends a command past its own limit; what it has read by then is a chunk more.
+        super().__init__(
+            policy, conversation, command, session=conversation_id(), slack_bytes=_SLACK_BYTES
+        )
         self.session = session
         self.frame: Frame | None = None
         self.adopted = False
@@ -215,7 +222,8 @@ class Foreground:
                 # What gptme wanted to save cannot be; what it was and how it ended is true still.
                 problem = error
             shown = own
-            if problem or (capture.cut and self._policy.bounded and not _has_budgets()):
+            large = capture.cut and len(own) > _MOST_CHARACTERS
+            if problem or (large and self._policy.bounded and not _has_budgets()):
                 frame = inner(cmd, "", "", returncode, interrupted, *rest, **named)
                 shown = _bounded(frame, capture) or own or frame
             if receipt.reference_state is ReferenceState.LOCAL or _lost(receipt):
@@ -329,6 +337,7 @@ def _register(inner: Callable[..., Any]) -> Callable[..., Any]:
             with suppress(YarpError):  # it finished at this very moment
                 capture.spool.promote(str(job.id))
             setattr(job, ATTRIBUTE, capture)
+            capture.launched()
         return job
 
     return register_background_job

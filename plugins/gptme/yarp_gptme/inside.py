@@ -136,8 +136,11 @@ def register_hooks() -> None:
     from gptme.hooks import HookType, register_hook
 
     recorder = _active.recorder
-    register_hook("yarp.before", HookType.TOOL_EXECUTE_PRE, recorder.before, priority=_LAST)
-    register_hook("yarp.after", HookType.TOOL_EXECUTE_POST, recorder.after, priority=-_LAST)
+    try:
+        register_hook("yarp.before", HookType.TOOL_EXECUTE_PRE, recorder.before, priority=_LAST)
+        register_hook("yarp.after", HookType.TOOL_EXECUTE_POST, recorder.after, priority=-_LAST)
+    except (AttributeError, TypeError) as error:
+        say_once(f"archive of calls: unavailable with this gptme, since {error}")
 
 
 def _table(config: Any) -> dict[str, Any]:

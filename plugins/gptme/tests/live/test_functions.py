@@ -310,3 +310,78 @@ found["count"] = len(receipts())
     assert found["secret"]
     assert found["hidden"]
     assert (found["count"], found["pairs"]) == (2, 1)
+
+
+def test_gptmes_own_short_previews_stay(inside):
+    found = inside("""
+activate()
+os.system("cd %s && git init -q . && git config user.email a@b && git config user.name a" % logdir.parent)
+os.chdir(logdir.parent)
+for number in range(60):
+    os.system(f"git commit -q --allow-empty -m 'commit number {number} of a long line of commits'")
+(found["shown"],) = command("git log --oneline")
+""")
+    assert "Showing first" in found["shown"]
+    assert len(found["shown"]) < 5000
+
+
+def test_output_on_stderr_alone_stands_first_when_the_command_failed(inside):
+    found = inside("""
+activate()
+(found["shown"],) = command("seq 1 20000; seq 1 20000 | sed s/^/e/ >&2; false")
+(found["alone"],) = command("seq 1 20000 >&2; (exit 9)")
+found["receipts"] = [(r["exit_code"], r["streams"][0]["observed"], r["streams"][1]["observed"]) for r in receipts()]
+""")
+    shown = found["shown"]
+    assert 0 <= shown.index("[stderr]") < shown.index("[stdout]")
+    assert "e20000" in shown
+    assert "Return code: 1" in shown
+    assert "Return code: 9" in found["alone"]
+    assert found["receipts"] == [[1, 108894, 128894], [9, 0, 108894]]
+
+
+def test_what_is_published_stays_whatever_is_asked_later(inside):
+    found = inside("""
+activate()
+job = jobs.start_background_job("seq 1 3000; exit 2")
+job._reader_thread.join(20)
+def seen():
+    return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino, p.read_bytes().hex()) for p in logdir.rglob("*") if p.is_file() and "delivered" not in p.name}
+before = seen()
+for text in (f"output {job.id}", f"wait {job.id} 1s", f"output {job.id} --new", f"kill {job.id}"):
+    for message in shell.execute_shell(None, None, {"command": text}):
+        found.setdefault("said", []).append(message.content)
+job._append_output(job.process.stdout.fileno(), job.process.stdout.fileno(), b"later", final=False)
+list(jobs.background_job_completion_hook(None))
+found["same"] = seen() == before
+found["files"] = len(before)
+""")
+    assert found["same"]
+    assert found["files"] == 3
+    assert all("output complete" in said for said in found["said"][:3])
+
+
+@pytest.mark.parametrize(
+    "text", ["printf 'caf\\\\303'", "printf 'caf\\\\303'; sleep 0.3; printf '\\\\251'"]
+)
+def test_a_character_split_between_reads_or_at_the_end_is_not_lost(inside, text):
+    found = inside(f"""
+activate()
+command("seq 1 9000; {text}")
+(receipt,) = receipts()
+found["end"] = (logdir / receipt["streams"][0]["reference"]).read_text()[-4:]
+found["capture"] = receipt["capture"]
+""")
+    assert found == {"end": "café" if "251" in text else "caf\ufffd", "capture": "complete"}
+
+
+def test_a_sandboxed_shell_is_told_that_it_cannot_reach_the_files(inside):
+    found = inside(
+        """
+from yarp_gptme.captures import Capture, Policy
+capture = Capture(Policy({}), str(logdir), "x", session=None, job_id="1")
+found["lines"] = capture.lines()
+""",
+        GPTME_SANDBOX="bwrap",
+    )
+    assert "not reachable from the sandboxed shell" in found["lines"]
