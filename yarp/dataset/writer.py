@@ -252,15 +252,8 @@ class _Group:
                 if known is None or known[4] is None or (row[4] is not None and row[4] < known[4]):
                     sessions[key] = row
         new = list(sessions.values())
-        if look_up and new:
-            times = [(row[0], row[4]) for row in new]
-            with self._tables.values(times, key="VARCHAR", started="BIGINT") as given:
-                self._execute(f"""
-                    UPDATE sessions SET started_at_ms = g.started FROM {given} AS g
-                    WHERE session_key = g.key AND g.started IS NOT NULL
-                      AND (started_at_ms IS NULL OR g.started < started_at_ms)""")
-            found = self._present("sessions", "session_key", sessions)
-            new = [row for row in new if row[0] not in found]
+        if look_up:
+            new = self._unknown("sessions", ("session_key", "started_at_ms"), sessions, 4)
         self._tables.insert("sessions", new)
 
     def _observations(self, again: list[str]) -> list[Row]:
@@ -339,15 +332,8 @@ class _Group:
                 if known is None or known[2] is None or (row[2] is not None and row[2] < known[2]):
                     results[key] = row
         new = list(results.values())
-        if look_up and new:
-            times = [(row[0], row[2]) for row in new]
-            with self._tables.values(times, key="VARCHAR", returned="BIGINT") as given:
-                self._execute(f"""
-                    UPDATE tool_results SET returned_at_ms = g.returned FROM {given} AS g
-                    WHERE result_key = g.key AND g.returned IS NOT NULL
-                      AND (returned_at_ms IS NULL OR g.returned < returned_at_ms)""")
-            found = self._present("tool_results", "result_key", results)
-            new = [row for row in new if row[0] not in found]
+        if look_up:
+            new = self._unknown("tool_results", ("result_key", "returned_at_ms"), results, 2)
         self._tables.insert("tool_results", new)
         self.results = len(new)
 
@@ -397,12 +383,31 @@ class _Group:
             self._delete(table, column, [key for (key,) in gone])
             self.dropped += len(gone)
 
-    def _present(self, table: str, column: str, given: Collection[str]) -> set[str]:
-        with self._tables.values([(key,) for key in given], key="VARCHAR") as name:
-            found = self._execute(
-                f"SELECT {column} FROM {table} SEMI JOIN {name} ON key = {column}"
-            ).fetchall()
-        return {key for (key,) in found}
+    def _unknown(
+        self, table: str, columns: tuple[str, str], rows: dict[str, Row], place: int
+    ) -> list[Row]:
+        """The rows that the table does not have; of one that it has, the earlier time counts.
+
+        `columns`: the key and the time; `place`: that of the time in a row.
+        """
+        key, time = columns
+        with self._tables.values([(each,) for each in rows], key="VARCHAR") as given:
+            found = dict(
+                self._execute(
+                    f"SELECT {key}, {time} FROM {table} SEMI JOIN {given} ON key = {key}"
+                ).fetchall()
+            )
+        earlier = [
+            (each, rows[each][place])
+            for each, known in found.items()
+            if rows[each][place] is not None and (known is None or rows[each][place] < known)
+        ]
+        if earlier:
+            with self._tables.values(earlier, key="VARCHAR", time="BIGINT") as given:
+                self._execute(
+                    f"UPDATE {table} SET {time} = g.time FROM {given} AS g WHERE {key} = g.key"
+                )
+        return [row for each, row in rows.items() if each not in found]
 
     def _delete(self, table: str, column: str, given: Collection[str]) -> None:
         if given:
