@@ -148,3 +148,19 @@ def call(name, **more):
 
 def result(name, text="out", **more):
     return {"type": "result", "id": name, "text": text, **more}
+
+
+ORIGIN_AND_FORK = {
+    "m.jsonl": [
+        session("origin", 10),
+        call("o", copy=["u1"], at=11),
+        result("o", "same", at=12),
+        call("p"),
+    ],
+    "k.jsonl": [
+        session("fork", 20),
+        call("o", copy=["u1"], at=21),
+        result("o", "same", at=22),
+        call("q"),
+    ],
+}

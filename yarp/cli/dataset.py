@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from yarp.cli import text
+from yarp.errors import UsageError
 
 if TYPE_CHECKING:
     from yarp.dataset.database import Dataset
@@ -151,6 +152,54 @@ def extract(ctx: click.Context, unix_user: str, database: str | None, as_json: b
     ctx.obj = run
 
 
+@command.group(cls=_Sources, subcommand_metavar="AGENT [OPTIONS]")
+@user_option
+@click.pass_context
+@text.shows(
+    "sudo -u bob yarp dataset stream --unix-user bob acme --sessions /home/bob/.acme/sessions \\",
+    "  | yarp dataset ingest --unix-user bob",
+)
+def stream(ctx: click.Context, unix_user: str) -> None:
+    """Write what an agent's store says to standard output, for `ingest` of another user.
+
+    Needs no dataset and leaves none: run it as the user whose store it is.
+    """
+
+    def run(importer: Importer, roots: dict[str, str]) -> None:
+        from yarp.dataset import extract as engine
+        from yarp.dataset import framing
+
+        if sys.stdout.isatty():
+            raise UsageError("standard output is a terminal; pipe it into yarp dataset ingest")
+        out = sys.stdout.buffer
+        framing.stream(importer, unix_user, engine.check_roots(importer, roots), out.write)
+        out.flush()
+
+    ctx.obj = run
+
+
+@command.command()
+@user_option
+@click.option("--agent", metavar="NAME", help="Refuse a stream of any other agent.")
+@database_option
+@text.json_option
+@text.shows("ssh host yarp dataset stream ... | yarp dataset ingest --unix-user bob")
+def ingest(unix_user: str, agent: str | None, database: str | None, as_json: bool) -> None:
+    """Take a stream from standard input into the dataset, as belonging to one Unix user.
+
+    A source counts once it has come whole; a broken stream loses the open one alone.
+    """
+    from yarp.dataset import ingest as engine
+    from yarp.dataset.database import Dataset
+
+    with Dataset.write(database) as dataset:
+        progress = Progress()
+        frames = sys.stdin.buffer
+        report = engine.ingest(dataset, unix_user, frames, agent=agent, progress=progress)
+        progress.done()
+    _print_report(report, as_json=as_json)
+
+
 def _print_report(report: Any, *, as_json: bool) -> None:
     written = report.written
     if as_json:
@@ -185,7 +234,8 @@ class Progress:
             return
         self._last = now
         self._shown = True
-        said = f"{done} of {all_items} sources, {now - self._start:.0f} s"
+        of = f" of {all_items}" if all_items else ""
+        said = f"{done}{of} sources, {now - self._start:.0f} s"
         sys.stderr.write(f"\r\x1b[K{said}" if self._live else f"{said}\n")
         sys.stderr.flush()
 

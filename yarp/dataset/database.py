@@ -64,7 +64,7 @@ class Dataset:
     def read(cls, path: str | None = None) -> Dataset:
         """Open it to read. Raises `DatasetUnknown`, and StorageError while a writer has it."""
         path = os.path.abspath(path or default_path())
-        if not os.path.exists(path):
+        if not os.path.exists(path) or not os.path.getsize(path):
             raise DatasetUnknown(f"{path}: there is no dataset yet; yarp dataset extract makes it")
         return cls(path, _connect(path, readonly=True), None)
 
@@ -84,6 +84,8 @@ class Dataset:
         lock = _lock(path)
         try:
             _narrow_own_files(path)
+            if os.path.exists(path) and not os.path.getsize(path):
+                os.unlink(path)  # what an interrupted first run leaves, or `touch`
             dataset = cls(path, _connect(path, readonly=False), lock)
         except BaseException:
             os.close(lock)

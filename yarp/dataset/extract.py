@@ -7,54 +7,26 @@ that cannot be read keeps what it had. Source: seed 003, "Command line" and "Sta
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
-import orjson
-from attrs import define
-
 from yarp.dataset import keys, settle
-from yarp.dataset.rows import ImporterFault, ItemRows, issue_rows
-from yarp.dataset.tables import Tables
-from yarp.dataset.writer import Counts, Outcome, Writer, rejected
+from yarp.dataset.outcome import Outcome
+from yarp.dataset.reading import fingerprint, read, same_content, shown, state
+from yarp.dataset.rows import ItemRows
+from yarp.dataset.run import Report, Run
+from yarp.dataset.writer import Writer
 from yarp.errors import UsageError
-from yarp.sources.facts import Issue, Rejected
+from yarp.sources.facts import Issue
 from yarp.sources.importers import SourceItem
-from yarp.sources.jsonl import JsonlFile, SourceChanged, Stat
-from yarp.sources.sqlite import BESIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from yarp.dataset.database import Dataset
+    from yarp.dataset.run import Known
     from yarp.sources.importers import Importer
 
     Progress = Callable[[int, int], None]
-
-
-@define(slots=True)
-class Report:
-    """What a run did: items found, passed over as unchanged, gone, and what was written."""
-
-    run_key: str
-    found: int
-    unchanged: int
-    vanished: int
-    written: Counts
-
-
-@define(slots=True)
-class Known:
-    """What the dataset knows of an item from its last reading."""
-
-    relative_path: str
-    adapter_version: int
-    size_bytes: int
-    imported_byte_count: int | None
-    prefix_sha256: bytes | None
-    status: str
-    fingerprint: bytes | None
-    surroundings: bytes | None
 
 
 def check_roots(importer: Importer, roots: Mapping[str, str]) -> dict[str, str]:
@@ -99,95 +71,6 @@ def extract(
     return report
 
 
-class Run:
-    """A row of import_runs, and what all runs do: know roots and items, settle, end."""
-
-    def __init__(self, dataset: Dataset, unix_user: str, agent: str) -> None:
-        if not unix_user:
-            raise UsageError("the Unix user must be named")
-        self.dataset = dataset
-        self.unix_user = unix_user
-        self.agent = agent
-        started = time.time_ns() // 1_000_000
-        self.key = keys.run(unix_user, agent, started, os.getpid())
-        with dataset.transaction() as connection:
-            connection.execute(
-                "INSERT INTO import_runs VALUES (?, ?, ?, ?, NULL, 'running')"
-                " ON CONFLICT DO NOTHING",  # the same millisecond, in tests
-                [self.key, unix_user, agent, started],
-            )
-
-    def end(self, status: str) -> None:
-        """Say how the run ended."""
-        with self.dataset.transaction() as connection:
-            connection.execute(
-                "UPDATE import_runs SET status = ?, finished_at_ms = greatest(started_at_ms, ?)"
-                " WHERE run_key = ? AND status = 'running'",
-                [status, time.time_ns() // 1_000_000, self.key],
-            )
-
-    def root(self, kind: str, path: str) -> str:
-        """The key of a root, which is recorded if it is new."""
-        path = shown(path)
-        key = keys.source_root(self.unix_user, self.agent, kind, path)
-        if not self.dataset.rows("SELECT 1 FROM source_roots WHERE source_root_key = ?", [key]):
-            with self.dataset.transaction() as connection:
-                connection.execute(
-                    "INSERT INTO source_roots VALUES (?, ?, ?, ?, ?)",
-                    [key, self.unix_user, self.agent, kind, path],
-                )
-        return key
-
-    def known(self, root_keys: Iterable[str]) -> dict[str, Known]:
-        """What is known of the items below these roots, by item key."""
-        found = self.dataset.rows(
-            "SELECT source_item_key, relative_path, adapter_version, size_bytes,"
-            " imported_byte_count, prefix_sha256, status, fingerprint, surroundings"
-            " FROM source_items LEFT JOIN private.checkpoints USING (source_item_key)"
-            " WHERE list_contains(?, source_root_key)",
-            [list(root_keys)],
-        )
-        return {row[0]: Known(*row[1:]) for row in found}
-
-    def note(self, issues: Iterable[Issue]) -> None:
-        """Record issues that belong to no item, in place of those of earlier runs."""
-        rows = issue_rows(issues, self.key, None, (self.unix_user, self.agent))
-        before = self.dataset.rows(
-            "SELECT issue_key FROM import_issues JOIN import_runs USING (run_key)"
-            " WHERE source_item_key IS NULL AND unix_user = ? AND agent = ?",
-            [self.unix_user, self.agent],
-        )
-        if rows or before:
-            with self.dataset.transaction() as connection:
-                for (key,) in before:
-                    connection.execute("DELETE FROM import_issues WHERE issue_key = ?", [key])
-                Tables(connection).insert("import_issues", rows)
-
-    def note_vanished(self, gone: Mapping[str, str], here: Iterable[str]) -> int:
-        """Say of items (keys, with their paths) that they are gone; and of others no longer.
-
-        Gives how many are newly gone.
-        """
-        found = self.dataset.rows(
-            "SELECT source_item_key FROM import_issues WHERE code = 'source_vanished'"
-        )
-        told = {key for (key,) in found}
-        new = sorted(set(gone) - told)
-        back = told.intersection(here)
-        if new or back:
-            with self.dataset.transaction() as connection:
-                for key in back:
-                    connection.execute(
-                        "DELETE FROM import_issues WHERE code = 'source_vanished'"
-                        " AND source_item_key = ?",
-                        [key],
-                    )
-                what = Issue("source_vanished", "the source is gone; what was imported stays")
-                rows = [row for key in new for row in issue_rows([what], self.key, key, (key,))]
-                Tables(connection).insert("import_issues", rows)
-        return len(new)
-
-
 class _Extraction:
     def __init__(
         self, run: Run, importer: Importer, roots: dict[str, str], progress: Progress
@@ -218,7 +101,7 @@ class _Extraction:
         self._run.note(issues)
         vanished = 0
         if not any(issue.code == "unreadable" for issue in issues):
-            gone = {key: one.relative_path for key, one in known.items() if key not in items}
+            gone = known.keys() - items.keys()
             vanished = self._run.note_vanished(gone, items)
         self._settle(items)
         return Report(self._run.key, len(items), unchanged, vanished, self._writer.counts)
@@ -272,8 +155,8 @@ class _Extraction:
         version = self._importer.adapter_version
         if known is None or known.adapter_version != version or known.fingerprint is None:
             return self._read(key, item, known)
-        stats, surroundings = _state(item)
-        if _fingerprint(stats, surroundings) == known.fingerprint:
+        stats, surroundings = state(item)
+        if fingerprint(stats, surroundings) == known.fingerprint:
             return None
         equal = (
             known.surroundings == surroundings
@@ -286,16 +169,10 @@ class _Extraction:
         )
         if equal:
             assert known.imported_byte_count is not None  # noqa: S101 - for the type checker
-            stat = _same_content(item.path, known.imported_byte_count, known.prefix_sha256)
+            stat = same_content(item.path, known.imported_byte_count, known.prefix_sha256)
             if stat is not None:
-                outcome = self._outcome(key, item, known)
-                outcome.stat = stat
-                outcome.status = known.status  # type: ignore[assignment]
-                outcome.imported_byte_count = known.imported_byte_count
-                outcome.prefix_sha256 = known.prefix_sha256
-                outcome.fingerprint = _fingerprint((stat, *stats[1:]), surroundings)
-                outcome.surroundings = surroundings
-                return outcome
+                mark = fingerprint((stat, *stats[1:]), surroundings)
+                return self._outcome(key, item, known).touched(known, stat, mark)
         return self._read(key, item, known)
 
     def _outcome(self, key: str, item: SourceItem, known: Known | None) -> Outcome:
@@ -310,109 +187,15 @@ class _Extraction:
         )
 
     def _read(self, key: str, item: SourceItem, known: Known | None) -> Outcome:
-        outcome = self._outcome(key, item, known)
         item.private_directory = self._run.dataset.directory
         if known is not None and not item.compressed:
             item.mark = known.imported_byte_count
-        stats, outcome.surroundings = _state(item)
-        outcome.stat = stats[0]
         rows = ItemRows(self._run.unix_user, self._importer.agent, key)
-        try:
-            for fact in self._importer.read(item):
-                rows.add(fact)
-            item.verify()
-            self._take_state(outcome, item, stats)
-            rows.finish(item.file.malformed if item.file is not None else ())
-        except SourceChanged as changed:
-            return rejected(outcome, changed.issue, lasting=False)
-        except Rejected as refused:
-            outcome.fingerprint = _fingerprint(stats, outcome.surroundings)
-            return rejected(outcome, refused.issue, lasting=True)
-        except ImporterFault as fault:
-            outcome.fingerprint = _fingerprint(stats, outcome.surroundings)
-            issue = Issue(
-                "importer_fault", f"its importer gave what cannot be kept: {fault}", "error"
-            )
-            return rejected(outcome, issue, lasting=True)
-        except OSError as error:
-            issue = Issue("unreadable", f"the file cannot be read: {error.strerror}", "error")
-            return rejected(outcome, issue, lasting=False)
-        except Exception as error:  # noqa: BLE001 - whatever an importer raises is its own
-            outcome.fingerprint = _fingerprint(stats, outcome.surroundings)
-            what = f"its importer raised {type(error).__name__}"
-            return rejected(outcome, Issue("importer_fault", what, "error"), lasting=True)
-        finally:
-            item.close()
-        outcome.rows = rows
-        outcome.issues = item.issues
-        if known is not None and _was_reset(item, known):
-            outcome.issues = [
-                *item.issues,
-                Issue("checkpoint_reset", "the file is not a continuation of what was imported"),
-            ]
-        return outcome
-
-    def _take_state(
-        self, outcome: Outcome, item: SourceItem, stats: tuple[Stat | None, ...]
-    ) -> None:
-        """Put the state that was read into the outcome. Raises `SourceChanged`."""
-        file, snapshot = item.file, item.snapshot
-        if file is not None:
-            stats = (file.before, *stats[1:])
-            outcome.imported_byte_count = file.complete_byte_count
-            outcome.prefix_sha256 = file.prefix_sha256
-            if file.waits:
-                outcome.status = "deferred"
-        if snapshot is not None:
-            stats = (*snapshot.before, *stats[len(BESIDE) :])
-        elif file is None and _state(item)[0] != stats:
-            raise SourceChanged
-        outcome.stat = stats[0]
-        outcome.fingerprint = _fingerprint(stats, outcome.surroundings)
-
-
-def shown(path: str) -> str:
-    """A path as the dataset keeps it: bytes that are no UTF-8 as backslash escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _state(item: SourceItem) -> tuple[tuple[Stat | None, ...], bytes]:
-    """The states of the item's own files, and a digest of what else decides its reading."""
-    suffixes = BESIDE if item.database else ("",)
-    stats = tuple(_stat(item.path + suffix) for suffix in suffixes)
-    around = [_stat(path) for path in item.companions]
-    context = orjson.dumps(item.context, option=orjson.OPT_SORT_KEYS, default=repr)
-    return stats, keys.digest(context, *(repr(each) for each in around))
-
-
-def _stat(path: str) -> Stat | None:
-    try:
-        return Stat.of(os.lstat(path))
-    except OSError:
-        return None
-
-
-def _fingerprint(stats: tuple[Stat | None, ...], surroundings: bytes) -> bytes:
-    return keys.digest(surroundings, *(_stat_bytes(each) for each in stats))
-
-
-def _stat_bytes(stat: Stat | None) -> bytes | None:
-    if stat is None:
-        return None
-    values = (stat.device_id, stat.inode, stat.size_bytes, stat.mtime_ns, stat.ctime_ns)
-    return keys.encode(str(value) for value in values)
-
-
-def _same_content(path: str, byte_count: int, sha256: bytes | None) -> Stat | None:
-    """The state of a file whose first bytes are still the same, or None."""
-    try:
-        with JsonlFile(path) as file:
-            if file.digest_of(byte_count) != sha256:
-                return None
-            file.require_unchanged()
-            return file.before
-    except (OSError, SourceChanged):
-        return None
+        reading = read(self._importer, item, rows.add)
+        if known is not None and reading.rejection is None and _was_reset(item, known):
+            what = "the file is not a continuation of what was imported"
+            reading.issues = [*reading.issues, Issue("checkpoint_reset", what)]
+        return self._outcome(key, item, known).filled(reading, rows)
 
 
 def _was_reset(item: SourceItem, known: Known) -> bool:

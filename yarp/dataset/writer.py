@@ -7,52 +7,25 @@ ones are inserted, and those that it alone held and holds no more are dropped. S
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define
 
+from yarp.dataset.outcome import Outcome, unusable
 from yarp.dataset.rows import ImporterFault, issue_rows
 from yarp.dataset.tables import Tables
-from yarp.sources.facts import Issue
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from yarp.dataset.database import Dataset
-    from yarp.dataset.rows import CallRow, ItemRows
+    from yarp.dataset.rows import CallRow
     from yarp.dataset.tables import Row
-    from yarp.sources.jsonl import Stat
 
 GROUP_BYTES = 8 << 20
 """Items are committed together until their texts make so many bytes."""
 
 _ROW_BYTES = 512  # of an observation with its keys, about
-
-
-@define(slots=True)
-class Outcome:
-    """What has become of an item: the values of its row in source_items, and what it said.
-
-    `rows` is None where only the checkpoint moves: the file was touched, or is rejected.
-    `known`: it has a row already. `again`: it is read for the sake of the calls in `claims`,
-    which shall be taken from this item, and its observations are to point to its own calls.
-    """
-
-    source_item_key: str
-    source_root_key: str
-    relative_path: str
-    adapter_version: int
-    stat: Stat | None
-    status: Literal["complete", "deferred", "rejected"]
-    imported_byte_count: int | None = None
-    prefix_sha256: bytes | None = None
-    fingerprint: bytes | None = None
-    surroundings: bytes = b""
-    known: bool = False
-    rows: ItemRows | None = None
-    issues: list[Issue] = field(factory=list)
-    again: bool = False
-    claims: Collection[str] = ()
 
 
 @define(slots=True)
@@ -136,28 +109,6 @@ class Writer:
         counts.dropped += written.dropped
 
 
-def unusable(outcome: Outcome) -> Outcome:
-    """The outcome of an item whose importer said what no row can hold."""
-    issue = Issue("importer_fault", "its importer gave a value that no row can hold", "error")
-    return rejected(outcome, issue, lasting=True)
-
-
-def rejected(outcome: Outcome, issue: Issue, *, lasting: bool) -> Outcome:
-    """The outcome of an item that cannot be read; `lasting`: not to be tried again as it is."""
-    return Outcome(
-        outcome.source_item_key,
-        outcome.source_root_key,
-        outcome.relative_path,
-        outcome.adapter_version,
-        outcome.stat,
-        "rejected",
-        fingerprint=outcome.fingerprint if lasting else None,
-        surroundings=outcome.surroundings,
-        known=outcome.known,
-        issues=[issue],
-    )
-
-
 class _Group:
     """The one transaction of a group."""
 
@@ -212,17 +163,14 @@ class _Group:
         moved = [row for row in rows if row[0] in known]
         if moved:
             with self._tables.values(moved, **_ITEM_COLUMNS) as given:
-                # A rejected item keeps the checkpoint that its rows stand for.
+                # A rejected item keeps the state that its rows stand for.
+                keeps = "g.status = 'rejected' AND i.imported_byte_count IS NOT NULL"
+                state = ", ".join(
+                    f"{name} = CASE WHEN {keeps} THEN i.{name} ELSE g.{name} END"
+                    for name in _STATE_COLUMNS
+                )
                 self._execute(f"""
-                    UPDATE source_items AS i SET
-                      adapter_version = g.adapter_version, device_id = g.device_id,
-                      inode = g.inode, size_bytes = g.size_bytes,
-                      snapshot_mtime_ns = g.snapshot_mtime_ns,
-                      imported_byte_count = CASE g.status WHEN 'rejected'
-                        THEN least(i.imported_byte_count, g.size_bytes)
-                        ELSE g.imported_byte_count END,
-                      prefix_sha256 = CASE g.status WHEN 'rejected'
-                        THEN i.prefix_sha256 ELSE g.prefix_sha256 END,
+                    UPDATE source_items AS i SET {state}, adapter_version = g.adapter_version,
                       last_run_key = g.last_run_key, status = g.status
                     FROM {given} AS g WHERE i.source_item_key = g.source_item_key""")
         marks = [
@@ -429,6 +377,14 @@ _ITEM_COLUMNS = {
     "last_run_key": "VARCHAR",
     "status": "VARCHAR",
 }
+_STATE_COLUMNS = (
+    "device_id",
+    "inode",
+    "size_bytes",
+    "snapshot_mtime_ns",
+    "imported_byte_count",
+    "prefix_sha256",
+)
 
 
 def _rank(call: CallRow, outcome: Outcome) -> tuple[Any, ...]:

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import stat
+import subprocess
+import sys
+
+import duckdb
+import pytest
+from toy_agent import call, result, session
+
+from yarp.dataset import report
+from yarp.dataset.database import Dataset, DatasetUnknown, default_path, schema_text
+from yarp.errors import DataError, PermissionsTooOpen, StorageError
+
+SEED_TABLES = [
+    "import_issues", "import_runs", "observations", "schema_info", "sessions",
+    "source_items", "source_roots", "tool_calls", "tool_results",
+]  # fmt: skip
+
+
+@pytest.fixture
+def made(store):
+    store.write("a.jsonl", session("s"), call("c"), result("c", "secret-output"))
+    store.extract()
+    return store
+
+
+def modes(directory):
+    return {
+        path.name: stat.S_IMODE(path.stat().st_mode) for path in pathlib.Path(directory).rglob("*")
+    }
+
+
+def test_the_catalogue_is_the_published_schema(made):
+    with duckdb.connect(":memory:") as plain:
+        plain.execute(schema_text("001_dataset.sql"))
+        expected = report.schema(Dataset("", plain, None))
+    with Dataset.read(made.database) as dataset:
+        found = report.schema(dataset)
+    public = [
+        row
+        for row in found
+        if row[1] == "main" and row[0] in ("column", "constraint") and row[2] in SEED_TABLES
+    ]
+    assert public == [row for row in expected if row[1] == "main"]
+    assert sorted(
+        {row[2] for row in found if row[1] == "main" and row[0] == "column"} - set(SEED_TABLES)
+    ) == [
+        "tool_call_conflicts",
+        "tool_calls_flat",
+    ]
+
+
+def test_the_data_directory_and_its_files_are_private_whatever_the_umask(made):
+    directory = os.path.dirname(made.database)
+    assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+    assert set(modes(directory).values()) == {0o600}
+    assert not [name for name in modes(directory) if name.endswith((".wal", ".tmp"))]
+
+
+def test_broader_modes_of_its_own_files_are_narrowed(made):
+    os.chmod(made.database, 0o644)
+    with Dataset.read(made.database) as dataset:
+        assert report.verify(dataset)["private_permissions"] is False
+    made.extract()
+    assert set(modes(os.path.dirname(made.database)).values()) == {0o600}
+
+
+def test_files_of_others_beside_it_are_left_alone(made):
+    other = pathlib.Path(made.database).with_name("notes.txt")
+    other.write_text("mine")
+    other.chmod(0o644)
+    made.extract()
+    assert stat.S_IMODE(other.stat().st_mode) == 0o644
+
+
+def test_a_directory_that_others_can_reach_is_refused_unless_it_is_the_default(store, monkeypatch):
+    os.makedirs(os.path.dirname(store.database), mode=0o755)
+    with pytest.raises(PermissionsTooOpen, match="chmod 700"):
+        Dataset.write(store.database)
+    monkeypatch.setenv("XDG_DATA_HOME", str(store.path))
+    directory = os.path.dirname(default_path())
+    os.makedirs(directory, mode=0o755)
+    Dataset.write().close()
+    assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+
+
+def test_the_default_place_is_the_seed_s(monkeypatch):
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert default_path() == "/home/ann/.local/share/toolcall-extractor/toolcalls.duckdb"
+
+
+def test_only_one_process_writes_and_readers_are_told(made):
+    with Dataset.write(made.database):
+        with pytest.raises(StorageError, match="another process"):
+            Dataset.write(made.database)
+        code = "import sys; from yarp.dataset.database import Dataset; Dataset.read(sys.argv[1])"
+        found = subprocess.run(
+            [sys.executable, "-c", code, made.database], capture_output=True, text=True, check=False
+        )
+        assert "is in use by another process" in found.stderr
+    with Dataset.read(made.database), Dataset.read(made.database):
+        pass
+
+
+def test_a_dataset_that_is_not_there_is_said_to_be_missing(tmp_path):
+    with pytest.raises(DatasetUnknown, match="yarp dataset extract"):
+        Dataset.read(str(tmp_path / "none.duckdb"))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no database" * 1000])
+def test_a_file_that_is_no_dataset_is_refused(tmp_path, content):
+    path = tmp_path / "data" / "x.duckdb"
+    path.parent.mkdir(mode=0o700)
+    path.write_bytes(content)
+    path.chmod(0o600)
+    if content:
+        for opened in (Dataset.read, Dataset.write):
+            with pytest.raises((DataError, StorageError)):
+                opened(str(path))
+        assert path.read_bytes() == content
+    else:
+        Dataset.write(str(path)).close()
+
+
+def test_another_schema_version_is_refused(made):
+    with Dataset.write(made.database) as dataset:
+        dataset.rows("UPDATE schema_info SET version = 2")
+    with pytest.raises(DataError, match="2 schema version"):
+        Dataset.write(made.database)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM read_text('/etc/hostname')",
+        "COPY tool_calls TO '/tmp/leak.csv'",
+        "ATTACH '/tmp/leak.duckdb'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM 'https://example.invalid/x.csv'",
+        "SET enable_external_access = true",
+        "SET memory_limit = '10GB'",
+    ],
+)
+def test_nothing_outside_can_be_reached(made, statement):
+    with Dataset.read(made.database) as dataset, pytest.raises((DataError, StorageError)):
+        dataset.rows(statement)
+
+
+def test_verify_says_that_all_is_well(made):
+    with Dataset.read(made.database) as dataset:
+        found = report.verify(dataset)
+    assert found["valid"] is True
+    assert found["schema_version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("UPDATE tool_calls SET input_text = '{}'", "damaged_inputs"),
+        ("UPDATE tool_results SET output_text = 'other'", "damaged_results"),
+        ("DELETE FROM tool_calls", "orphan_results"),
+        ("DELETE FROM tool_results", "orphan_observations"),
+        ("DELETE FROM observations", "unobserved_rows"),
+        ("UPDATE source_items SET prefix_sha256 = NULL", "bad_checkpoints"),
+        ("DELETE FROM import_runs", "bad_checkpoints"),
+        ("CREATE TABLE more (a INTEGER)", "schema_intact"),
+        ("DROP VIEW tool_calls_flat", "schema_intact"),
+    ],
+)
+def test_verify_sees_each_fault(made, statement, name):
+    with Dataset.write(made.database) as dataset:
+        dataset.rows(statement)
+    with Dataset.read(made.database) as dataset:
+        found = report.verify(dataset)
+    assert found["valid"] is False
+    assert found[name] in (False, 1, 2)
+
+
+def test_what_has_no_other_half_is_an_issue_with_its_place(store):
+    store.write("a.jsonl", session("s"), call("c"), call("d"), result("x", "secret-output"))
+    store.extract()
+    with Dataset.read(store.database) as dataset:
+        found = report.issues(dataset)
+        verified = report.verify(dataset)
+    assert [(row["code"], row["line"], row["occurrences"]) for row in found] == [
+        ("result_without_call", 4, 1),
+        ("call_without_result", 2, 2),
+    ]
+    assert found[0]["source"] == str(store.sessions / "a.jsonl")
+    assert (verified["orphan_results"], verified["calls_without_results"], verified["valid"]) == (
+        1,
+        2,
+        False,
+    )
+
+
+def test_stats_counts_by_agent_and_user(made):
+    made.write(
+        "b.jsonl", session("t"), call("d", input="é"), result("d", "ab", json={"k": 1}, error=True)
+    )
+    made.extract(user="bob")
+    with Dataset.read(made.database) as dataset:
+        found = report.stats(dataset)
+    assert (found["sessions"], found["tool_calls"], found["tool_results"], found["errors"]) == (
+        3,
+        3,
+        3,
+        1,
+    )
+    assert [row["tool_calls"] for row in found["by_agent"]] == [1, 2]
+    assert found["by_agent"][1]["structured_characters"] == 7
+    assert found["database_bytes"] > 0
+
+
+def test_a_reader_sees_what_a_killed_writer_committed(store):
+    code = """
+import os, sys
+from yarp.dataset.database import Dataset
+dataset = Dataset.write(sys.argv[1])
+with dataset.transaction() as connection:
+    connection.execute("INSERT INTO sessions VALUES ('k', 'ann', 'toy', 's', 1)")
+os._exit(9)
+"""
+    subprocess.run([sys.executable, "-c", code, store.database], check=False)
+    assert os.path.exists(store.database + ".wal")
+    assert store.rows("SELECT native_session_id FROM sessions") == [("s",)]
+
+
+def test_the_seed_s_tables_are_named_in_the_order_of_the_seed():
+    found = re.findall(r"CREATE TABLE (\w+)", schema_text("001_dataset.sql"))
+    assert sorted(found) == SEED_TABLES

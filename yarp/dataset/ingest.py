@@ -1,0 +1,271 @@
+"""Takes the frames of a stream into the dataset, for one Unix user. See `yarp.dataset.framing`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from yarp.dataset import keys, settle
+from yarp.dataset.framing import KINDS, VERSION, fact
+from yarp.dataset.outcome import Outcome
+from yarp.dataset.reading import Reading, importer_fault
+from yarp.dataset.rows import ImporterFault, ItemRows
+from yarp.dataset.run import Report, Run
+from yarp.dataset.writer import Writer
+from yarp.errors import FrameError
+from yarp.sources.facts import Call, Issue, Observation, Result
+from yarp.sources.jsonl import Stat, parse_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from yarp.dataset.database import Dataset
+    from yarp.dataset.run import Known
+    from yarp.sources.facts import SourceFact
+
+
+def ingest(
+    dataset: Dataset,
+    unix_user: str,
+    frames: Iterable[bytes],
+    *,
+    agent: str | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Report:
+    """Take a stream for `unix_user`. Raises FrameError for a broken or truncated one.
+
+    Sources that were committed by then stay. Those that are the same as before are retained.
+    """
+    taking = _Ingest(dataset, unix_user, agent, progress)
+    try:
+        for data in frames:
+            taking.take(data)
+        taking.end()
+    except BaseException:
+        taking.fail()
+        raise
+    assert taking.report is not None  # noqa: S101 - `end` has seen to it
+    return taking.report
+
+
+class _Ingest:
+    """What frames may follow, and what has come so far."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        unix_user: str,
+        agent: str | None,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        self._dataset = dataset
+        self._unix_user = unix_user
+        self._agent = agent
+        self._progress = progress
+        self._run: Run | None = None
+        self._ended = False
+        self._number = 0
+        self._roots: dict[tuple[str, str], str] = {}
+        self._known: dict[str, dict[str, Known]] = {}
+        self._issues: list[Issue] = []
+        self._keys: set[str] = set()
+        self._unchanged = 0
+        self._item: _OpenItem | None = None
+        self._open = False
+        self.report: Report | None = None
+
+    def take(self, data: bytes) -> None:
+        """Take one frame."""
+        self._number += 1
+        try:
+            whole = parse_json(data)[0]
+            record, value = whole["record"], whole.get("value")
+            handle = getattr(self, f"_on_{record}", None) or KINDS.get(record)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise self._broken("is no frame") from None
+        if handle is None or self._ended or (self._run is None) is not (record == "stream_start"):
+            raise self._broken(f"a {_name(record)} does not belong there")
+        try:
+            if isinstance(handle, type):
+                self._on_fact(handle, value)
+            elif value is None:
+                handle()
+            else:
+                handle(value)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise self._broken(f"the value of a {_name(record)} is not what it should be") from None
+
+    def end(self) -> None:
+        """Settle a stream that came whole."""
+        if not self._ended:
+            raise FrameError(
+                "the stream ends before its end; its last source was rolled back, the others stay"
+            )
+        assert self._run is not None  # noqa: S101 - `stream_end` comes after `stream_start`
+        self._writer.flush()
+        self._run.note(self._issues)
+        vanished = 0
+        if not any(issue.code == "unreadable" for issue in self._issues):
+            gone = {key for known in self._known.values() for key in known} - self._keys
+            vanished = self._run.note_vanished(gone, self._keys)
+        if settle.unsettled(self._dataset):
+            settle.settle(self._dataset, self._run.key)
+        self._run.end("complete")
+        self.report = Report(
+            self._run.key, len(self._keys), self._unchanged, vanished, self._writer.counts
+        )
+
+    def fail(self) -> None:
+        """Keep the sources that are whole, and say that the run failed."""
+        if self._run is not None:
+            try:
+                self._writer.flush()
+            finally:
+                self._run.end("failed")
+
+    def _broken(self, what: str) -> FrameError:
+        return FrameError(f"frame {self._number}: {what}")
+
+    def _on_stream_start(self, value: dict[str, Any]) -> None:
+        if value["version"] != VERSION:
+            raise self._broken("the stream has another version")
+        if value["unix_user"] != self._unix_user:
+            raise self._broken("the stream is of another Unix user than --unix-user names")
+        if self._agent not in (None, value["agent"]):
+            raise self._broken("the stream is of another agent than --agent names")
+        self._version = int(value["adapter_version"])
+        self._run = Run(self._dataset, self._unix_user, str(value["agent"]))
+        self._writer = Writer(self._dataset, self._run.key)
+        self._claims = settle.to_read_again(self._dataset)
+
+    def _on_source_root(self, value: dict[str, Any]) -> None:
+        self._outside()
+        assert self._run is not None  # noqa: S101 - as `take` has seen
+        place = (str(value["kind"]), str(value["path"]))
+        key = self._roots[place] = self._run.root(*place)
+        self._known[key] = self._run.known([key])
+
+    def _outside(self) -> None:
+        if self._open:
+            raise self._broken("a source is open")
+
+    def _on_source_start(self) -> None:
+        self._outside()
+        self._open = True
+        self._item = None
+
+    def _on_source_item(self, value: dict[str, Any]) -> None:
+        if not self._open or self._item is not None:
+            raise self._broken("no source was started")
+        assert self._run is not None  # noqa: S101 - as `take` has seen
+        root_key = self._roots[value["kind"], value["root"]]
+        key = keys.source_item(root_key, value["relative_path"])
+        known = self._known[root_key].get(key)
+        outcome = Outcome(
+            key, root_key, str(value["relative_path"]), self._version, None, "complete"
+        )
+        outcome.known = known is not None
+        rows = ItemRows(self._unix_user, self._run.agent, key)
+        self._item = _OpenItem(outcome, known, rows)
+
+    def _here(self) -> _OpenItem:
+        if self._item is None:
+            raise self._broken("no source is open")
+        return self._item
+
+    def _on_fact(self, kind: type[SourceFact], value: dict[str, Any]) -> None:
+        if kind is Issue and not self._open:
+            self._issues.append(fact(Issue, value))
+            return
+        item = self._here()
+        if kind is Observation:
+            number = value["target"]
+            if not 0 <= number < len(item.targets):
+                raise self._broken("an observation points nowhere")
+            said = fact(kind, value)
+            said.target = item.targets[number]
+        else:
+            said = fact(kind, value)
+            if kind in (Call, Result):
+                item.targets.append(said)
+        item.add(said)
+
+    def _on_source_state(self, value: dict[str, Any]) -> None:
+        stat = value.pop("stat", None)
+        malformed = value.pop("malformed")
+        issues = [fact(Issue, each) for each in value.pop("issues")]
+        reading = fact(Reading, {**value, "stat": None, "surroundings": value["surroundings"]})
+        reading.stat = None if stat is None else Stat(**stat)
+        reading.malformed = frozenset(malformed)
+        reading.issues = issues
+        self._here().reading = reading
+
+    def _on_source_commit(self) -> None:
+        self._close(None)
+
+    def _on_source_rollback(self, value: dict[str, Any]) -> None:
+        self._close(fact(Issue, value))
+
+    def _close(self, refused: Issue | None) -> None:
+        item = self._here()
+        reading = item.reading
+        if reading is None:
+            raise self._broken("the state of the source is missing")
+        if refused is not None:
+            reading.reject(refused, lasting=reading.lasting)
+        elif item.fault is not None:
+            reading.reject(item.fault, lasting=True)
+        outcome, known = item.outcome, item.known
+        claims = self._claims.get(outcome.source_item_key)
+        if claims is not None:
+            outcome.again, outcome.claims = True, claims
+        self._keys.add(outcome.source_item_key)
+        self._progress(len(self._keys), 0)
+        if known is not None and claims is None and _same(known, reading, self._version):
+            self._unchanged += 1
+            if known.fingerprint != reading.fingerprint:
+                self._writer.add(outcome.touched(known, reading.stat, reading.fingerprint))
+        else:
+            self._writer.add(outcome.filled(reading, item.rows))
+        self._item, self._open = None, False
+
+    def _on_stream_end(self) -> None:
+        self._outside()
+        self._ended = True
+
+
+@attrs.define(slots=True)
+class _OpenItem:
+    """The source that is open: rolled back by being forgotten."""
+
+    outcome: Outcome
+    known: Known | None
+    rows: ItemRows
+    targets: list[Call | Result] = attrs.field(factory=list)
+    reading: Reading | None = None
+    fault: Issue | None = None
+
+    def add(self, said: SourceFact) -> None:
+        """Take a fact, or note that no row can hold it."""
+        try:
+            self.rows.add(said)
+        except ImporterFault as fault:
+            self.fault = importer_fault(fault)
+
+
+def _same(known: Known, reading: Reading, version: int) -> bool:
+    return (
+        reading.rejection is None
+        and known.adapter_version == version
+        and known.status == reading.status
+        and known.surroundings == reading.surroundings
+        and known.prefix_sha256 is not None
+        and known.prefix_sha256 == reading.prefix_sha256
+        and known.imported_byte_count == reading.imported_byte_count
+    )
+
+
+def _name(record: object) -> str:
+    known = isinstance(record, str) and (record in KINDS or hasattr(_Ingest, f"_on_{record}"))
+    return str(record) if known else "frame of an unknown name"
