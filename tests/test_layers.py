@@ -29,6 +29,7 @@ LAYERS = [
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
     {"hookspecs", "plugins", "plugin", "packs", "compile"},
     {"capture", "record", "spooling", "rescue", "runner", "ingest", "census", "usage"}
+    | {"past"}
     | {"hook", "event", "shorten", "runs"},
     {"testing"},
     {"cli"},

@@ -147,6 +147,18 @@ class Reader:
             raise
         return cls(path, connection)
 
+    @classmethod
+    def over(cls, path: str, connection: sqlite.Connection) -> Reader:
+        """The archive in an open connection, such as that of a copy; `path` is for messages.
+
+        Raises as `open`, but for what concerns the file. Closing is the caller's.
+        """
+        try:
+            _require_readable(connection, path)
+        except sqlite.Error as error:
+            raise sqlite.classify(error, path) from error
+        return cls(path, connection)
+
     def close(self) -> None:
         """Close the database."""
         self._connection.close()

@@ -24,6 +24,9 @@ _LINE_EVERY_S = 5.0
 # Commands that stand in modules of their own, imported when they are run.
 _ELSEWHERE: dict[str, tuple[str, str, str]] = {}
 
+# The agent under which YARP's own archive is imported.
+OWN = "yarp"
+
 database_option = click.option(
     "--database",
     metavar="FILE",
@@ -55,7 +58,7 @@ class _Sources(click.RichGroup):
     """One command for each importer that a plugin brings, with the options of its roots."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
-        return sorted(_plugins(None).importers())
+        return sorted({OWN, *_plugins(None).importers()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         importer = _importer(cmd_name)
@@ -107,6 +110,10 @@ def _plugins(name: str | None) -> Plugins:
 
 
 def _importer(agent: str) -> Importer | None:
+    if agent == OWN:
+        from yarp.past import importer
+
+        return importer()
     found = _plugins(agent).importers().get(agent)
     return found or _plugins(None).importers().get(agent)
 
