@@ -197,7 +197,7 @@ def test_binary_bytes_are_shown_without_harm_and_raw_on_request(logs):
         (["--stream", "stdout", "--bytes", "9:1"], 64, "not below"),
         (["--stream", "stdout", "--bytes", "0:99999999"], 65, "are not there"),
         (["--stream", "other", "--bytes", "0:1"], 65, "nothing is kept"),
-        (["--stream", "../x", "--bytes", "0:1"], 65, "named by"),
+        (["--stream", "../x", "--bytes", "0:1"], 65, "nothing is kept"),
     ],
 )
 def test_a_part_that_cannot_be_given_is_refused(logs, words, status, said):
@@ -314,6 +314,11 @@ def test_export_rewrites_references_and_says_what_stayed(logs, tmp_path):
         if (capture_id, ending) != (one.capture_id, "stdout")
     )
     assert parsed("verify", target)["ok"]
+    with open(os.path.join(target, f"{one.capture_id}.stdout"), "wb") as file:
+        file.write(b"planted")
+    assert b"planted" not in receipt("tail", one.capture_id, "--in", target).stdout
+    words = ("show", one.capture_id, "--in", target, "--stream", "stdout", "--bytes", "0:1")
+    assert b"nothing is kept of stdout" in receipt(*words, status=65).stderr
     assert parsed("show", two.capture_id, "--in", target)["directory"] == target
 
 
@@ -353,3 +358,15 @@ def test_a_pipe_in_the_place_of_a_receipt_hides_no_other(logs):
     done = receipt("list", "--json")
     assert [row["capture_id"] for row in json.loads(done.stdout)["receipts"]] == [good.capture_id]
     assert b"no regular file" in done.stderr
+
+
+def test_files_that_need_a_transfer_are_not_read_here(logs, tmp_path):
+    one = keep(logs / "a")
+    target = tmp_path / "copy"
+    receipt("export", str(logs / "a"), str(target), "--no-files")
+    assert parsed("show", one.capture_id, "--in", str(target))["files"] == {}
+    (target / f"{one.capture_id}.stdout").write_bytes(b"planted")
+    for words in (["show", "--stream", "stdout", "--bytes", "0:1"], ["tail"]):
+        done = receipt(words[0], one.capture_id, "--in", str(target), *words[1:], status=65)
+        assert b"need a transfer" in done.stderr
+        assert done.stdout == b""

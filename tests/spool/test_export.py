@@ -7,11 +7,12 @@ import sys
 import attrs
 import pytest
 
-from yarp.errors import StorageError
+from yarp.errors import ReferenceUnknown, StorageError
 from yarp.spool import receipt as receipts
 from yarp.spool import shelf
 from yarp.spool.declared import SpoolLocation
 from yarp.spool.export import export
+from yarp.spool.follow import Follower
 from yarp.spool.receipt import Identity, ReferenceState, Representation
 from yarp.spool.spool import Spool
 from yarp.spool.verify import verify
@@ -233,3 +234,25 @@ def test_a_hostile_umask_changes_nothing(conversation):
         assert len(exported(conversation).receipts) == 1
     finally:
         os.umask(before)
+
+
+def test_receipts_alone_say_that_their_files_need_a_transfer(conversation):
+    capture_id = conversation()
+    denied = conversation()
+    found = exported(conversation, with_files=False, permitted=lambda one, stream: one != denied)
+    by_id = {receipt.capture_id: receipt for receipt in found.receipts}
+    assert by_id[capture_id].reference_state == "needs_transfer"
+    assert by_id[capture_id].streams[0].reference == f"tool-outputs/jobs/{capture_id}.stdout"
+    assert by_id[denied].reference_state == "unavailable"
+    assert sorted(os.listdir(conversation.target)) == sorted(
+        f"{one}.receipt.json" for one in (capture_id, denied)
+    )
+    assert found.byte_length == 0
+    assert verify(conversation.target).problems == ()
+    # What happens to lie there under the name is not what is meant.
+    path = os.path.join(conversation.target, f"{capture_id}.stdout")
+    with open(path, "wb") as file:
+        file.write(b"planted")
+    copy = shelf.find(path, [])
+    with pytest.raises(ReferenceUnknown, match="transfer"):
+        Follower(copy, ["stdout"]).poll(99)

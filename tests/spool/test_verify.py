@@ -127,6 +127,13 @@ def test_a_receipt_that_is_none_is_said(capture):
     assert "no receipt of this version" in problem.what
 
 
+def test_a_file_that_the_receipt_does_not_name_is_said(capture):
+    with open(capture.path("other"), "wb") as file:
+        file.write(b"planted")
+    os.chmod(capture.path("other"), 0o600)
+    assert capture.problems == ["its receipt names no such file"]
+
+
 def test_a_partial_capture_is_counted_and_is_no_problem(capture):
     out, err = capture.receipt.streams
     capture.rewrite(

@@ -257,6 +257,7 @@ def tail_command(
     help="How much may be copied; 128 MiB if not said.",
 )
 @click.option("--child", is_flag=True, help="Without command labels and the session's id.")
+@click.option("--no-files", is_flag=True, help="Receipts alone: their files need a transfer.")
 @text.json_option
 @text.shows(
     "yarp receipt export ~/conversation ~/copy",
@@ -270,6 +271,7 @@ def export_command(
     without: tuple[str, ...],
     max_bytes: int | None,
     child: bool,
+    no_files: bool,
     as_json: bool,
 ) -> None:
     """Copy a conversation's receipts and what they name into the new directory TARGET.
@@ -296,6 +298,7 @@ def export_command(
         permitted=lambda capture_id, stream: (capture_id, stream) not in denied,
         max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
         for_child=child,
+        with_files=not no_files,
     )
     if as_json:
         text.print_json(
@@ -480,8 +483,10 @@ def _show_part(capture: Capture, stream: str, span: str, *, raw: bool, as_json: 
 
     start, end = _span(span)
     standing = shelf.standing(capture)
+    shelf.require_here(standing.receipt)
+    kept = [one.name for one in standing.receipt.streams if one.reference is not None]
     with capture.opened() as directory:
-        file = shelf.open_stream(directory, capture, stream)
+        file = shelf.open_stream(directory, capture, stream) if stream in kept else None
         if file is None:
             raise ReferenceUnknown(f"nothing is kept of {stream} of {capture.capture_id}")
         try:

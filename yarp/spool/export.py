@@ -54,18 +54,20 @@ def export(
     permitted: Callable[[str, str], bool] = lambda _capture_id, _stream: True,
     max_bytes: int = MAX_BYTES,
     for_child: bool = False,
+    with_files: bool = True,
 ) -> Exported:
     """Publish the captures' receipts in the new or empty directory `target`.
 
     `permitted(capture_id, stream)` says which streams may go along, `max_bytes` how much of them
     together. A running capture is no fixed evidence and stays; one that its owner left goes as
     partial. `for_child`: only identity, states, counts and references; neither the command's
-    label nor the session of whose conversation it is.
+    label nor the session of whose conversation it is. Without `with_files` nothing is copied: the
+    receipts say that their files need a transfer, for a reader who has another way to them.
     Raises StorageError where the target cannot be used.
     """
     found = [*captures]  # all of them before the target is made, which may lie below the same root
     directory = _target(target)
-    copy = _Copy(directory, permitted, max_bytes)
+    copy = _Copy(directory, permitted, max_bytes, with_files=with_files)
     receipts = []
     try:
         for capture in found:
@@ -97,13 +99,19 @@ class _Copy:
     """One export while it goes on."""
 
     def __init__(
-        self, directory: int, permitted: Callable[[str, str], bool], max_bytes: int
+        self,
+        directory: int,
+        permitted: Callable[[str, str], bool],
+        max_bytes: int,
+        *,
+        with_files: bool,
     ) -> None:
         self.left: list[Left] = []
         self.byte_length = 0
         self._directory = directory
         self._permitted = permitted
         self._max_bytes = max_bytes
+        self._with_files = with_files
 
     def capture(self, capture: Capture, *, for_child: bool) -> Receipt | None:
         """Copy what may go along of a capture; the receipt to publish. None: it stays."""
@@ -121,8 +129,11 @@ class _Copy:
             self._leave(capture, None, str(error))
             return None
         state = receipt.reference_state
-        if state is ReferenceState.LOCAL and not any(stream.reference for stream in streams):
-            state = ReferenceState.UNAVAILABLE
+        if not any(stream.reference for stream in streams):
+            if state is ReferenceState.LOCAL:
+                state = ReferenceState.UNAVAILABLE
+        elif not self._with_files:
+            state = ReferenceState.NEEDS_TRANSFER
         receipt = attrs.evolve(receipt, streams=streams, reference_state=state)
         if for_child:
             receipt = attrs.evolve(
@@ -136,11 +147,13 @@ class _Copy:
         if stream.reference is None:
             return stream
         reason: str | None
-        if receipt.reference_state is not ReferenceState.LOCAL:
+        if not self._permitted(capture.capture_id, stream.name):
+            reason = "it is not permitted"
+        elif receipt.reference_state is not ReferenceState.LOCAL:
             # The files are somewhere else; what lies here under the name is not what is meant.
             reason = "its files are not here"
-        elif not self._permitted(capture.capture_id, stream.name):
-            reason = "it is not permitted"
+        elif not self._with_files:
+            return stream
         else:
             reason = self._copied(source, capture, stream)
         if reason is None:

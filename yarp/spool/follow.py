@@ -19,7 +19,7 @@ from yarp.errors import DataError, StorageError, UsageError
 from yarp.spool import names, private
 from yarp.spool.live import CursorInvalid
 from yarp.spool.receipt import Representation
-from yarp.spool.shelf import State, open_stream, standing
+from yarp.spool.shelf import State, open_stream, require_here, standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -113,13 +113,17 @@ class Follower:
         """
         # First: what is committed when it is over is all there will be.
         self.standing = standing(self.capture)
+        require_here(self.standing.receipt)
+        kept = {one.name for one in self.standing.receipt.streams if one.reference is not None}
         text = self.standing.receipt.representation is not Representation.BINARY
         final = self.standing.state is not State.RUNNING
         parts: list[Part] = []
         with self.capture.opened() as directory:
             for name in self.streams:
                 left = max_bytes - sum(len(part.data) for part in parts)
-                file = open_stream(directory, self.capture, name) if left > 0 else None
+                if name not in kept or left <= 0:
+                    continue
+                file = open_stream(directory, self.capture, name)
                 if file is None:
                     continue
                 try:

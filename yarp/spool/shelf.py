@@ -170,11 +170,17 @@ def _nameless(directory: int, capture: Capture, *, running: bool) -> Receipt:
     streams = []
     for name in capture.streams:
         file = open_stream(directory, capture, name)
-        size = None
-        if file is not None:
-            size = os.fstat(file).st_size
-            os.close(file)
-        streams.append(StreamReceipt(name, committed=size))
+        if file is None:
+            streams.append(StreamReceipt(name))
+            continue
+        size = os.fstat(file).st_size
+        os.close(file)
+        reference = os.path.relpath(capture.path(f"{name}.live"), capture.root)
+        streams.append(
+            StreamReceipt(
+                name, committed=size, retained_start=0, retained_end=size, reference=reference
+            )
+        )
     return Receipt(
         capture.capture_id,
         process=ProcessState.RUNNING if running else None,
@@ -183,8 +189,18 @@ def _nameless(directory: int, capture: Capture, *, running: bool) -> Receipt:
         # Not known; as bytes it is shown without harm.
         representation=Representation.BINARY,
         streams=tuple(streams),
-        reference_state=ReferenceState.UNAVAILABLE,
+        reference_state=ReferenceState.LOCAL,
     )
+
+
+def require_here(receipt: Receipt) -> None:
+    """ReferenceUnknown where the files are not those of the receipt, whatever lies here."""
+    if receipt.reference_state is ReferenceState.NEEDS_TRANSFER:
+        raise ReferenceUnknown(
+            f"the files of {receipt.capture_id} are with who captured them; they need a transfer"
+        )
+    if receipt.reference_state is not ReferenceState.LOCAL:
+        raise ReferenceUnknown(f"the files of {receipt.capture_id} are {receipt.reference_state}")
 
 
 def open_stream(directory: int, capture: Capture, stream: str) -> int | None:

@@ -100,6 +100,11 @@ def _published(directory: int, capture: Capture, receipt: Receipt) -> Iterator[P
         for what in _counts(stream, receipt):
             yield Problem(path, f"{stream.name}: {what}")
         yield from _stream(directory, capture, stream, receipt)
+    here = receipt.reference_state is ReferenceState.LOCAL
+    named = {one.name for one in receipt.streams if here and one.reference is not None}
+    for name in capture.streams:
+        if name not in named:
+            yield Problem(capture.path(name), "its receipt names no such file")
 
 
 def _counts(stream: StreamReceipt, receipt: Receipt) -> Iterator[str]:
