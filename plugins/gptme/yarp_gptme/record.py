@@ -266,7 +266,7 @@ class Recorder:
                 )
             except Refused as refused:
                 # A call of an earlier process of this conversation may have had that id.
-                if "already" not in str(refused) and "conflict" not in str(refused).lower():
+                if not any(word in str(refused) for word in ("already", "another")):
                     raise
                 last = refused
                 continue
