@@ -85,7 +85,9 @@ def test_a_file_that_cannot_take_the_block_is_refused_untouched(file, text):
 
 def test_a_project_has_a_file_of_its_own(file, tmp_path):
     install("project", False, str(tmp_path))
-    assert "plugin" in tomllib.loads((tmp_path / "gptme.toml").read_text())
+    # It names no program: a project is not to say what is run.
+    table = tomllib.loads((tmp_path / "gptme.toml").read_text())["plugin"]["yarp"]
+    assert table == {"enabled": True}
     assert not file.exists()
 
 

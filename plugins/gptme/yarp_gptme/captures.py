@@ -154,14 +154,14 @@ class Capture:
     def path(self, stream: int) -> str | None:
         """The file of a stream, as it is called now."""
         found = self.receipt or self.spool.receipt()
-        reference = found.streams[stream].reference
-        if reference is None or self.conversation is None:
+        one = found.streams[stream] if stream < len(found.streams) else None
+        if one is None or one.reference is None or self.conversation is None:
             return None
-        return os.path.join(self.conversation, reference)
+        return os.path.join(self.conversation, one.reference)
 
     def whole(self, stream: int) -> str | None:
         """The file of a stream, once the command is over and all that was read is in it."""
-        if self.receipt is None:
+        if self.receipt is None or stream >= len(self.receipt.streams):
             return None
         one = self.receipt.streams[stream]
         return None if one.uncommitted or one.discarded or one.omitted else self.path(stream)

@@ -14,7 +14,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import CaptureState, ProcessState, ReferenceState, YarpError
-from yarp_gptme.captures import OVER_CAP, STDERR, STDOUT, TIMED_OUT, Capture, Policy, at_end
+from yarp_gptme.captures import (
+    OVER_CAP,
+    STDERR,
+    STDOUT,
+    TIMED_OUT,
+    Capture,
+    Policy,
+    at_end,
+    spool_at,
+)
 from yarp_gptme.framing import Frame
 from yarp_gptme.patches import Target
 from yarp_gptme.record import conversation_id, current
@@ -38,6 +47,7 @@ _NOTHING = (
 )
 
 _SLACK_BYTES = 1 << 20
+_TERMINAL = "terminal-of-its-own"
 
 _running: contextvars.ContextVar[Shell | None] = contextvars.ContextVar("yarp_shell", default=None)
 
@@ -62,6 +72,7 @@ class Shell(Capture):
         self.adopted = False
         self._fds = (-1, -1)
         self._bounded = True
+        self._untold = False
         self._children = _descendants(session)
 
     def begin(self, frame: Frame, stdout: int, stderr: int) -> None:
@@ -86,18 +97,30 @@ class Shell(Capture):
         self._bounded = self._bounded and (self.frame.ended or closed)
         self.frame = None
 
+    def pass_by(self) -> None:
+        """A command with a terminal of its own is about to run: what it writes is not seen."""
+        self._bounded, self._untold = False, True
+        if not any(self.spool.accounting(stream).observed for stream in (STDOUT, STDERR)):
+            # Nothing is known of its streams: no counts, not even of zero bytes.
+            self.spool = spool_at(
+                None,
+                session=conversation_id(),
+                streams=(),
+                without=(CaptureState.UNAVAILABLE, _TERMINAL),
+            )
+
     def conclude(self, process: ProcessState, code: int | None, reason: str | None) -> Receipt:
         """The call is over: publish what is known."""
         bounded = self._bounded and self.frame is None
         if bounded:
-            self.spool.ended(STDOUT)
-            self.spool.ended(STDERR)
+            for stream in range(len(self.spool.streams)):
+                self.spool.ended(stream)
         left = _descendants(self.session) - self._children
         return self.finish(
             process,
             code=code,
             reason=reason,
-            unended="no-return-mark",
+            unended=_TERMINAL if self._untold else "no-return-mark",
             upstream="descendant-holds-output" if left else None,
         )
 
@@ -320,8 +343,7 @@ def _run_with_tty(inner: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         capture: Shell | None = getattr(self, ATTRIBUTE, None)
         if capture is not None:
-            capture.end(closed=False)
-            capture._bounded = False  # noqa: SLF001 - what it writes passes by
+            capture.pass_by()
         return inner(self, command, output, timeout)
 
     return _run_with_tty

@@ -101,9 +101,18 @@ def say_once(message: str) -> None:
 
 def init(config: Any) -> None:
     """Called by gptme once, before its tools are set up."""
-    settings = {**_table(config.user), **_table(config.project)}
+    settings = settings_of(_table(config.user), _table(config.project))
     if settings.get("enabled") is True:
         activate(settings)
+
+
+def settings_of(user: dict[str, Any], project: dict[str, Any]) -> dict[str, Any]:
+    """The settings in use. A project's count where the user has none; it names no program."""
+    settings = {**project, **user}
+    settings["program"] = user.get("program")
+    never = [table.get("never_spool") for table in (user, project)]
+    settings["never_spool"] = [one for given in never if isinstance(given, list) for one in given]
+    return settings
 
 
 def activate(settings: dict[str, Any]) -> Active:

@@ -77,10 +77,8 @@ def health(directory: str | None) -> Health:
         if not (isinstance(table, dict) and table.get("enabled") is True):
             continue
         on = True
-        again = "yarp install gptme" + ("" if scope == "user" else " --scope project")
-        words = table.get("program")
-        if words != hostfile.program():
-            notes.append(f"{path} names another YARP; run: {again}")
+        if scope == "user" and table.get("program") != hostfile.program():
+            notes.append(f"{path} names another YARP; run: yarp install gptme.")
     versions = None if program is None else _versions(program)
     if on and program is not None:
         notes += [f"{note}." for note in _missing()]
@@ -221,8 +219,9 @@ def _with_block(base: str, path: str, scope: str) -> str:
     if isinstance(enabled, list) and enabled and NAME not in enabled:
         base = _allow(base, path)
     gap = "" if not base or base.endswith("\n") else "\n"
-    program = json.dumps(hostfile.program())  # a JSON array of strings is one of TOML's
-    text = f"{base}{gap}{_BEGIN}\n[plugin.{NAME}]\nenabled = true\nprogram = {program}\n{_END}\n"
+    # A JSON array of strings is one of TOML's. A project may not say what is to be run.
+    program = f"program = {json.dumps(hostfile.program())}\n" if scope == "user" else ""
+    text = f"{base}{gap}{_BEGIN}\n[plugin.{NAME}]\nenabled = true\n{program}{_END}\n"
     _parsed(text, path)
     return text
 

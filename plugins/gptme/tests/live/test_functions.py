@@ -385,3 +385,34 @@ found["lines"] = capture.lines()
         GPTME_SANDBOX="bwrap",
     )
     assert "not reachable from the sandboxed shell" in found["lines"]
+
+
+def test_a_command_with_a_terminal_of_its_own_has_no_counts(inside):
+    found = inside("""
+activate()
+from yarp_gptme import foreground
+seen = []
+real = foreground.Shell.conclude
+foreground.Shell.conclude = lambda *a: seen.append(real(*a)) or seen[-1]
+shell.ShellSession._needs_tty = lambda self, text: text.startswith("sudo")
+command("sudo -n true")
+command("echo seen\\nsudo -n true")
+found["receipts"] = [receipt.plain() for receipt in seen]
+""")
+    alone, mixed = found["receipts"]
+    assert (alone["capture"], alone["capture_reason"]) == ("unavailable", "terminal-of-its-own")
+    assert (alone["streams"], alone["exit_code"]) == ([], 127)
+    assert (mixed["capture"], mixed["capture_reason"]) == ("partial", "terminal-of-its-own")
+
+
+def test_the_user_counts_before_the_project_which_names_no_program(inside):
+    found = inside("""
+user = {"enabled": True, "program": ["mine"], "never_spool": ["a"], "archive": True}
+project = {"program": ["/evil"], "never_spool": ["b"], "archive": False, "preview": "gptme"}
+found["both"] = inside.settings_of(user, project)
+found["project"] = inside.settings_of({}, project)
+""")
+    assert found["both"]["program"] == ["mine"]
+    assert (found["both"]["archive"], found["both"]["preview"]) == (True, "gptme")
+    assert found["both"]["never_spool"] == ["a", "b"]
+    assert found["project"]["program"] is None
