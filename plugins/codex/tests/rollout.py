@@ -33,10 +33,10 @@ class Rollout:
         self.at += 1
         return self
 
-    def item(self, kind, **payload):
+    def item(self, kind, /, **payload):
         return self.add("response_item", {"type": kind, **payload})
 
-    def event(self, kind, **payload):
+    def event(self, kind, /, **payload):
         return self.add("event_msg", {"type": kind, **payload})
 
     def happened(self, kind, item_id, **item):

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import importlib.util
 import json
+from pathlib import Path
 
 import pytest
 
 from yarp.testing.host import HostSuite
 from yarp.testing.importer import ImporterSuite
+from yarp.testing.trace import TraceSuite
 
 
 class TestCodex(HostSuite):
@@ -66,3 +69,45 @@ class TestCodexImporter(ImporterSuite):
                     json.dumps({"timestamp": stamp, "type": kind, "payload": payload}) + "\n"
                 )
         return {"sessions": str(tmp_path / "sessions")}
+
+
+class TestCodexTraces(TraceSuite):
+    plugin = "codex"
+
+    @pytest.fixture
+    def traces(self, tmp_path):
+        path = Path(__file__).with_name("rollout.py")
+        spec = importlib.util.spec_from_file_location("yarp_codex_conformance_rollout", path)
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        usage = dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), 5)
+        text = [{"type": "text", "text": "please run the tests"}]
+        new = made.Rollout(ordinals=True).turn()
+        new.item("message", role="developer", content=[{"type": "input_text", "text": "Be kind."}])
+        new.item("message", role="user", content=[{"type": "input_text", "text": text[0]["text"]}])
+        new.happened("UserMessage", "u", content=text)
+        new.item("reasoning", summary=[{"type": "summary_text", "text": "Tests first."}])
+        new.script("call_1", "await tools.exec_command({cmd: 'ls'})").ran("exec-1", "ls", "a\n")
+        new.output("call_1", [{"type": "input_text", "text": "Script completed\nWall time 1 s"}])
+        new.call("call_2").ran("call_2", "ls", "a\n", 2).output("call_2", made.envelope("a\n", 2))
+        new.call("call_3", "spawn_agent", '{"message":"go"}').output("call_3", '{"agent_id":"a"}')
+        new.item("web_search_call", action={"query": "yarp"}).event("error", message="it broke")
+        new.add("token_usage_record", {"turn_id": "t1", "turn_token_usage": usage})
+        new.happened("AgentMessage", "m", content=[{"type": "Text", "text": "All is well."}])
+        new.item("message", role="assistant", content=[{"type": "t", "text": "All is well."}])
+        new.event("task_complete", turn_id="t1", last_agent_message="All is well.")
+        old = made.Rollout("old", forked_from_id=made.THREAD)
+        for number in range(2):
+            content = [{"type": "input_text", "text": f"request number {number}"}]
+            old.item("message", role="user", content=content)
+            old.event("user_message", message=f"request number {number}", images=[])
+            old.add("turn_context", {"model": "gpt-5", "cwd": "/srv"})
+            old.call(f"call_{number}", "shell", '{"command":["bash","-lc","ls"]}')
+            old.output(f"call_{number}", '{"output":"a","metadata":{"exit_code":1}}')
+            end = {"command": ["ls"], "aggregated_output": "a", "exit_code": 1}
+            old.event("exec_command_end", call_id=f"call_{number}", **end)
+            old.event("token_count", info={"total_token_usage": usage, "last_token_usage": usage})
+            old.event("agent_message", message=f"answer {number}")
+        new.write(tmp_path / "sessions")
+        old.write(tmp_path / "sessions")
+        return str(tmp_path / "sessions")

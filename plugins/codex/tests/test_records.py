@@ -5,7 +5,7 @@ import json
 import pytest
 
 from yarp.plugin import JsonlFile
-from yarp_codex import records
+from yarp_codex import native, records
 
 
 def read(tmp_path, *lines):
@@ -29,11 +29,11 @@ def record(tmp_path, sort, payload):
         ("turn_context", {}, "Turn", "turn_context"),
         ("response_item", {"type": "function_call"}, "Call", "response_item/function_call"),
         ("response_item", {"type": "local_shell_call"}, "Call", "response_item/local_shell_call"),
-        ("response_item", {"type": "message"}, "Record", "response_item/message"),
+        ("response_item", {"type": "message"}, "Message", "response_item/message"),
         ("response_item", {"type": "tool_search_output"}, "Output", "response_item/tool_search_output"),
         ("event_msg", {"type": "exec_command_end"}, "Happened", "event_msg/exec_command_end"),
         ("event_msg", {"type": "item_completed", "item": {"type": "FileChange"}}, "Happened", "event_msg/item_completed/FileChange"),
-        ("event_msg", {"type": "item_completed", "item": {"type": "AgentMessage"}}, "Record", "event_msg/item_completed"),
+        ("event_msg", {"type": "item_completed", "item": {"type": "AgentMessage"}}, "Shown", "event_msg/item_completed"),
         ("event_msg", {"type": "item_completed", "item": {"type": ["x"]}}, "Record", "event_msg/item_completed"),
         ("event_msg", {"type": ["x"]}, "Record", "event_msg"),
         ("compacted", {"message": "x"}, "Record", "compacted"),
@@ -116,4 +116,4 @@ def test_whether_a_tool_failed_is_told_in_many_ways_or_not_at_all(tmp_path, item
     ],
 )
 def test_an_exit_status_is_read_from_what_codex_itself_writes(text, code):
-    assert records.exit_code(text) == code
+    assert native.exit_code(text) == code

@@ -8,7 +8,7 @@ from yarp.plugin import Cut, Host, hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from yarp.plugin import Importer
+    from yarp.plugin import Importer, TraceReader
 
 
 @hookimpl
@@ -71,6 +71,14 @@ def yarp_importers() -> list[Importer]:
             read=read,
         )
     ]
+
+
+@hookimpl
+def yarp_trace_readers() -> list[TraceReader]:
+    """The same rollouts, for the index."""
+    from yarp_codex.trace import reader
+
+    return [reader()]
 
 
 def _shell() -> str:

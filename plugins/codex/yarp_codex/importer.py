@@ -27,8 +27,9 @@ from yarp.plugin import (
     parse_json,
 )
 from yarp_codex import records
+from yarp_codex.happened import Happened
 from yarp_codex.merge import merged
-from yarp_codex.records import Happened
+from yarp_codex.native import Record, Strange, string, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +66,7 @@ _ROLLOUTS = (".jsonl", ".jsonl.zst")
 _RUNNING = re.compile(r"Script running with cell ID (\S+)")
 _COLUMNS = ("id", "rollout_path", "cwd", "model_provider", "model", "created_at_ms", "created_at")
 
-Said = records.Output | records.Happened | records.Call
+Said = records.Output | Happened | records.Call
 Place = tuple[int, int, int]
 """Number, offset and length of a line."""
 
@@ -176,12 +177,12 @@ class _Rollout:
                     self._origin = record.thread_id
             elif record.type == "response_item" and _looks_like_a_call(record.kind):
                 yield Issue.at(record.line, "unknown_call_record", "a call of an unknown kind")
-            elif isinstance(record, records.Strange):
+            elif isinstance(record, Strange):
                 yield Issue.at(record.line, "unknown_record", "JSON that is no rollout record")
         for call_id, said in self._together():
             yield from self._results(call_id, said)
 
-    def _begin(self, record: records.Record) -> Session:
+    def _begin(self, record: Record) -> Session:
         if not isinstance(record, records.Meta) or record.thread_id is None:
             raise Rejected("unsupported_codex_source", "the first record is no session_meta")
         if record.line.number != 1 and record.thread_id not in self._item.relative_path:
@@ -190,11 +191,11 @@ class _Rollout:
         self._thread = self._origin = record.thread_id
         self._worker = record.parent_thread_id
         listed = self._listed if self._listed.get("id") == self._thread else {}
-        self._provider = record.provider or records.string(listed.get("model_provider"))
-        self._directory = record.working_directory or records.string(listed.get("cwd"))
-        self._model = records.string(listed.get("model"))
-        started = record.started_at_ms or records.whole(listed.get("created_at_ms"))
-        seconds = records.whole(listed.get("created_at"))
+        self._provider = record.provider or string(listed.get("model_provider"))
+        self._directory = record.working_directory or string(listed.get("cwd"))
+        self._model = string(listed.get("model"))
+        started = record.started_at_ms or whole(listed.get("created_at_ms"))
+        seconds = whole(listed.get("created_at"))
         if started is None and seconds is not None:
             started = seconds * 1000
         return Session(self._thread, started_at_ms=started)

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import parse_json
-from yarp_codex.records import Call, Happened, Output, exit_code
+from yarp_codex.happened import Happened
+from yarp_codex.native import exit_code
+from yarp_codex.records import Call, Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,11 +123,7 @@ def _failed(text: str, tool_name: str | None) -> bool | None:
 
 def _told_alone(record: Happened) -> Answer:
     """The result of a call that no canonical record has an output of."""
-    text = record.output
-    if text is None:
-        texts = [block["text"] for block in _blocks(record) if _is_text(block)]
-        text = "\n".join(texts) if texts else None
-    answer = Answer(text, {}, None)
+    answer = Answer(record.shown_text, {}, None)
     answer.returned_at_ms = record.ended_at_ms
     return answer
 
@@ -216,16 +214,6 @@ def _without_copies(value: Any, text: str) -> Any:
             if not (_is_block(inner) and _is_text(inner) and inner["text"] in text)
         ]
     return value
-
-
-def _blocks(record: Happened) -> list[dict[str, Any]]:
-    """The content blocks of an MCP server's or a client's answer."""
-    found = record.item.get("content_items")
-    if found is None:
-        result = record.item.get("result")
-        result = result.get("Ok", result) if isinstance(result, dict) else None
-        found = result.get("content") if isinstance(result, dict) else None
-    return [block for block in found if _is_block(block)] if isinstance(found, list) else []
 
 
 def _is_block(value: object) -> bool:
