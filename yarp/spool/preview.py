@@ -135,20 +135,18 @@ def _within(text: str, characters: int, byte_length: int, *, end: bool) -> str:
 
 def safe(data: bytes) -> str:
     """Bytes as text that a terminal shows without obeying it."""
-    text = data.decode(errors="replace")
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text
-    )
+    return data.decode(errors="replace").translate(_SHOWN)
 
 
-def _escaped(character: str) -> str:
-    number = ord(character)
-    return (
-        f"\\x{number:02x}"
-        if number < 0x100
-        else f"\\u{number:04x}"
-        if number < 0x10000
-        else "\ufffd"
+# Control characters, and those that change the direction of what stands around them.
+_SHOWN = {
+    number: f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    for number in (
+        *(number for number in range(0x20) if chr(number) not in "\n\t"),
+        *range(0x7F, 0xA0),
+        *range(0x200B, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2060, 0x2070),
+        0xFEFF,
     )
+}

@@ -252,6 +252,9 @@ class Spool:
             if self.capture is CaptureState.PENDING:
                 if not all(one.ended for one in seen):
                     self.capture, self.reason = CaptureState.PARTIAL, unended
+                elif any(one.discarded for one in seen):
+                    # It came after what was said to be the end.
+                    self.capture, self.reason = CaptureState.PARTIAL, "late-output"
                 elif any(one.omitted for one in seen):
                     self.capture, self.reason = CaptureState.PARTIAL, "undecided-omitted"
                 elif upstream is not None:

@@ -55,17 +55,19 @@ class Store:
         files.describe(self._describe())
         return files
 
-    def put(self, stream: int, data: bytes) -> None:
-        """Have data kept, and the files made when they are not there yet."""
-        if not self._writer.put(stream, data):
+    def put(self, stream: int, data: bytes) -> bool:
+        """Have data kept, and the files made when they are not there yet; False: it is not."""
+        taken = self._writer.put(stream, data)
+        if not taken:
             self._stopped("saturated", None)  # unless it has stopped for another reason
+        return taken
 
     def describe_anew(self, timeout_seconds: float) -> None:
         """Have the files made, and said anew whose they are; waits for it, within bounds."""
         self._fresh.clear()
         self._stale = True
-        self.put(0, b"")
-        self._fresh.wait(timeout_seconds)
+        if self.put(0, b""):
+            self._fresh.wait(timeout_seconds)
 
     def close(self, receipt: Callable[[Files], Receipt], timeout_seconds: float) -> Receipt | None:
         """Publish the receipt of what is kept; None when that is not possible, or not in time."""
@@ -81,7 +83,7 @@ class Store:
             if self._stale:
                 self._stale = False
                 files.describe(self._describe())
-            self._fresh.set()
+                self._fresh.set()
             try:
                 files.append(stream, data)
             finally:
@@ -92,8 +94,7 @@ class Store:
             self._stopped(*_reason(error, "a spool cannot be written"))
         else:
             return True
-        finally:
-            self._fresh.set()
+        self._fresh.set()
         return False
 
     def _publish(self, receipt: Callable[[Files], Receipt], published: list[Receipt]) -> None:

@@ -42,7 +42,7 @@ class Writer:
         self._size = 0  # of what is queued or being stored
         self._open = True
         self._last: Callable[[], None] | None = None
-        self._stored_at = 0.0
+        self._busy_since = 0.0
         self._backpressure = BACKPRESSURE_SECONDS
         self._given_up = self._committing = False
         self._changed = threading.Condition(threading.Lock())
@@ -59,6 +59,8 @@ class Writer:
                     self._open = False
             if not self._open:
                 return False
+            if not self._size:
+                self._busy_since = time.monotonic()
             self._queue.append((stream, data))
             self._size += len(data)
             if self._thread is None:
@@ -69,7 +71,7 @@ class Writer:
     def _waits_a_little(self) -> bool:
         """Wait for a storage that is at work; False: it is not, or was waited for long enough."""
         now = time.monotonic()
-        if self._backpressure <= 0 or now - self._stored_at > _STALLED_SECONDS:
+        if self._backpressure <= 0 or now - self._busy_since > _STALLED_SECONDS:
             return False
         self._changed.wait(_STALLED_SECONDS)
         self._backpressure -= time.monotonic() - now
@@ -120,7 +122,7 @@ class Writer:
                 stored = False
             with self._changed:
                 self._size -= len(data)
-                self._stored_at = time.monotonic()
+                self._busy_since = time.monotonic()
                 if not stored or self._given_up:
                     self._open = False
                     self._queue.clear()
