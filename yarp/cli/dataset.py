@@ -22,7 +22,16 @@ _PROGRESS_EVERY_S = 0.2
 _LINE_EVERY_S = 5.0
 
 # Commands that stand in modules of their own, imported when they are run.
-_ELSEWHERE: dict[str, tuple[str, str, str]] = {}
+_ELSEWHERE = {
+    "sql": ("yarp.cli.dataset_queries", "sql"),
+    "calls": ("yarp.cli.dataset_queries", "calls"),
+    "search": ("yarp.cli.dataset_queries", "search"),
+    "export": ("yarp.cli.dataset_queries", "export"),
+    "benchmark": ("yarp.cli.dataset_census", "benchmark"),
+    "analyze-ceiling": ("yarp.cli.dataset_census", "analyze_ceiling"),
+}
+# Another name that the seed has for one.
+_ALIASES = {"benchmark-yarp": "benchmark"}
 
 # The agent under which YARP's own archive is imported.
 OWN = "yarp"
@@ -47,8 +56,9 @@ class _Dataset(click.RichGroup):
         return [*super().list_commands(ctx), *_ELSEWHERE]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _ALIASES.get(cmd_name, cmd_name)
         if cmd_name in _ELSEWHERE:
-            module, attribute, _ = _ELSEWHERE[cmd_name]
+            module, attribute = _ELSEWHERE[cmd_name]
             found: click.Command = getattr(import_module(module), attribute)
             return found
         return super().get_command(ctx, cmd_name)

@@ -1,0 +1,150 @@
+"""The census as a whole: the same totals however the work is cut, and no content."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yarp import cache
+from yarp.census import report, shards
+from yarp.census.count import count
+from yarp.census.executors import Processes, Ray
+from yarp.census.measure import Ceiling
+from yarp.census.tally import Tally
+from yarp.dataset.database import Dataset
+from yarp.dataset.export import export
+from yarp.errors import YarpError
+
+
+@pytest.fixture
+def exported(filled, tmp_path):
+    with Dataset.read(filled) as dataset:
+        export(dataset, str(tmp_path / "parquet"), "parquet")
+    return str(tmp_path / "parquet")
+
+
+def totals(source, executor):
+    return report.totals(count(source, cache.load(), executor).tally)
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(shards, "_SHARD_BYTES", 4 << 10)
+
+
+def test_the_census_says_what_was_found(filled, yarp_home):
+    counted = count(filled, cache.load(), Processes(1))
+    found = report.census(counted)
+    assert found["evaluated_results"] == 15
+    assert found["shell_results"] == 14
+    assert found["eligible_results"] == 11
+    assert found["affected_results"] == 10
+    assert found["passthrough_results"] == 1
+    assert found["unsupported_results"] == 1
+    assert found["no_command_results"] == 1
+    assert found["missing_recovery_markers"] == found["reducer_faults"] == 0
+    assert 80 < found["removed_percent"]["of_eligible_characters"] < 100
+    assert found["breakdown"]["agent"]["other"]["results"] == 1
+    assert found["breakdown"]["rule"]["yarp/pytest"]["changed"] == 9
+    assert found["breakdown"]["result_property"]["non_ascii"]["results"] == 1
+    assert found["evaluated_megabytes_per_second"] > 0
+
+
+def test_neither_report_holds_content(filled, yarp_home):
+    counted = count(filled, cache.load(), Processes(1))
+    said = json.dumps([report.census(counted), report.ceiling(counted, Ceiling())])
+    for planted in ("planted", "secret", "größe", "test_bad", "project", "s3"):
+        assert planted not in said
+    assert "exact inspection/md5sum" in said
+
+
+def test_the_totals_are_the_same_in_one_process_and_in_two(filled, yarp_home, small_shards):
+    assert len(shards.shards(filled)) > 8
+    assert totals(filled, Processes(1)) == totals(filled, Processes(2))
+
+
+def test_the_totals_are_the_same_over_parquet(filled, exported, yarp_home, small_shards):
+    over_database = totals(filled, Processes(1))
+    assert len(shards.shards(exported)) > 2
+    assert totals(exported, Processes(1)) == over_database
+    file = shards.shards(exported)[0].file
+    assert 0 < totals(file, Processes(1))["evaluated_results"] < over_database["evaluated_results"]
+
+
+@pytest.mark.slow
+def test_the_totals_are_the_same_on_a_local_ray_of_two_workers(
+    filled, exported, yarp_home, small_shards
+):
+    ray = pytest.importorskip("ray")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        for source in (filled, exported):
+            assert totals(source, Ray()) == totals(source, Processes(1))
+    finally:
+        ray.shutdown()
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 9))))
+def test_tallies_come_to_the_same_in_any_order(added):
+    parts = []
+    for dimension, label, number in added:
+        parts.append(Tally())
+        parts[-1].add(dimension, label, (1, number))
+    one, other = Tally(), Tally()
+    for part in parts:
+        one.merge(part)
+    for part in reversed(parts):
+        other.merge(part)
+    assert one.groups == other.groups
+    assert sum(numbers[0] for numbers in one.groups.values()) == len(added)
+
+
+def test_every_result_with_a_text_is_in_one_shard(filled, monkeypatch):
+    with Dataset.write(filled) as dataset:
+        # Row numbers have gaps then.
+        dataset.connection.execute(
+            "DELETE FROM tool_results WHERE result_key IN "
+            "(SELECT result_key FROM tool_results WHERE output_text LIKE '%session%' LIMIT 3)"
+        )
+        expected = dataset.row("SELECT count(output_text) FROM tool_results")[0]
+    for size in (1, 5000, 1 << 30):
+        monkeypatch.setattr(shards, "_SHARD_BYTES", size)
+        assert sum(len(list(shard.rows())) for shard in shards.shards(filled)) == expected
+
+
+def test_an_empty_dataset_has_a_census(dataset_of, yarp_home):
+    found = totals(dataset_of(), Processes(1))
+    assert found["evaluated_results"] == 0
+    assert found["removed_percent"]["of_all_characters"] is None
+
+
+def test_what_is_no_dataset_is_told(tmp_path, yarp_home):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text").write_text("no database")
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and nothing more")
+    for name in ("missing", "empty", "text", "cut.parquet"):
+        with pytest.raises(YarpError, match=name):
+            count(str(tmp_path / name), cache.load(), Processes(1))
+
+
+def test_a_worker_that_dies_is_told(filled, small_shards, yarp_home):
+    code = (
+        "import os, sys\n"
+        "from yarp.census.executors import Processes\n"
+        "from yarp.errors import YarpError\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        "        list(Processes(2).run(os._exit, [3, 3]))\n"
+        "    except YarpError as error:\n"
+        "        sys.exit(f'told: {error}')\n"
+    )
+    script = os.path.join(os.path.dirname(filled), "script.py")
+    with open(script, "w") as file:
+        file.write(code)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "told: a process of the census ended before its time\n"

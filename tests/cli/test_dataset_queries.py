@@ -1,0 +1,118 @@
+"""`yarp dataset sql|calls|search|export|benchmark|analyze-ceiling` as whole processes."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SEARCH = ("dataset", "search", "--database")
+
+
+@pytest.fixture
+def path(dataset_of, result, yarp_home):
+    return dataset_of(
+        {
+            "tool": "sh",
+            "input": "make\x1b[31m",
+            "at": 1_790_000_000_000,
+            "results": [result("an error")],
+        },
+        {"tool": "sh", "input": "ls", "agent": "other", "results": [result("a\nb", is_error=True)]},
+    )
+
+
+@pytest.fixture
+def yarp(yarp_home):
+    def run(*words, status=0):
+        done = subprocess.run(
+            [sys.executable, "-m", "yarp", *words], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+        return done
+
+    return run
+
+
+def test_sql_shows_a_table_and_says_what_was_cut(yarp, path):
+    query = "SELECT agent, NULL AS nothing FROM sessions ORDER BY agent"
+    shown = yarp("dataset", "sql", "--database", path, query).stdout
+    assert shown.split() == ["agent", "nothing", "acme", "NULL", "other", "NULL"]
+    done = yarp("dataset", "sql", "--database", path, "--json", "--rows", "1", query)
+    assert json.loads(done.stdout)["rows"] == [["acme", None]]
+    assert done.stderr == "yarp: more than the bounds allow: rows were cut\n"
+
+
+def test_sql_refuses_what_is_no_reading(yarp, path):
+    done = yarp("dataset", "sql", "--database", path, "DROP TABLE tool_calls", status=64)
+    assert done.stderr == "yarp: give one SELECT statement; the dataset is only read here\n"
+
+
+def test_calls_are_listed_without_what_a_terminal_would_act_on(yarp, path):
+    lines = yarp("dataset", "calls", "--database", path).stdout.splitlines()
+    assert lines[0].split()[:4] == ["CALL", "TIME", "AGENT", "TOOL"]
+    assert lines[1].split()[1:] == [
+        *("2026-09-21T14:13:20Z", "acme", "sh", "unknown", "9"),
+        *("8", "make\\x1b[31m"),
+    ]
+    assert lines[2].split()[1:5] == ["-", "other", "sh", "yes"]
+    found = json.loads(yarp("dataset", "calls", "--database", path, "--json", "error").stdout)
+    assert [call["beginning"] for call in found["calls"]] == ["make\x1b[31m"]
+    yarp("dataset", "calls", "--database", path, "--agent", "nobody", status=1)
+
+
+def test_search_counts_shows_and_keeps_its_index(yarp, path):
+    done = yarp(*SEARCH, path, "error")
+    assert done.stdout.endswith("\n  output_text:1: an error\n1 call\n")
+    assert done.stderr == ""
+    assert os.path.exists(path + ".text")
+    found = json.loads(yarp(*SEARCH, path, "--json", "-i", "ERR").stdout)
+    assert (found["calls"], found["hits"][0]["lines"][0]["text"]) == (1, "an error")
+    assert yarp(*SEARCH, path, "nowhere", status=1).stdout == "0 calls\n"
+    assert yarp(*SEARCH, path, "", status=64).stderr.startswith("yarp: give a text")
+
+
+def test_search_works_without_an_index_and_says_so(yarp, path):
+    os.mkdir(path + ".text")
+    done = yarp(*SEARCH, path, "error")
+    assert done.stdout.endswith("1 call\n")
+    assert done.stderr == "yarp: the text index cannot be written; every text is read instead\n"
+
+
+def test_an_export_and_its_census_are_those_of_the_dataset(yarp, path, tmp_path):
+    out = str(tmp_path / "calls")
+    done = yarp("dataset", "export", "--database", path, out)
+    assert done.stderr == f"yarp: 2 rows in {out}\n"
+    over_database = json.loads(yarp("dataset", "benchmark", "--database", path).stdout)
+    over_files = json.loads(yarp("dataset", "benchmark-yarp", "--parquet", out).stdout)
+    for timed in (
+        "elapsed_seconds",
+        "evaluated_megabytes_per_second",
+        "eligible_megabytes_per_second",
+    ):
+        del over_database[timed], over_files[timed]
+    assert over_database == over_files
+    assert over_database["evaluated_results"] == 2
+
+
+def test_the_ceiling_takes_its_assumptions(yarp, path):
+    done = yarp(
+        *("dataset", "analyze-ceiling", "--database", path, "--summary-character-budget", "704")
+    )
+    report = json.loads(done.stdout)
+    assert report["assumptions"]["summary_character_budget"] == 704
+    assert report["scope"] == "stored_shell_result_text"
+
+
+def test_a_dataset_that_is_not_there_is_told(yarp, tmp_path):
+    for words in (("sql", "SELECT 1"), ("calls",), ("search", "x"), ("benchmark",)):
+        done = yarp("dataset", *words, "--database", str(tmp_path / "none"), status=65)
+        assert "there is no dataset yet" in done.stderr
+    assert os.listdir(tmp_path) == [] or os.listdir(tmp_path) == ["home"]
+
+
+def test_help_leads_with_examples(yarp):
+    for name in ("sql", "calls", "search", "export", "benchmark", "analyze-ceiling"):
+        assert f"yarp dataset {name}" in yarp("dataset", name, "--help").stdout
+        assert name in yarp("dataset", "--help").stdout

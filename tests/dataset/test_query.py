@@ -1,0 +1,111 @@
+"""One SELECT: everything else is refused, and every answer is bounded."""
+
+import os
+import pathlib
+
+import pytest
+
+from yarp.dataset.query import Bounds, query
+from yarp.errors import DataError, UsageError
+
+
+@pytest.fixture
+def path(dataset_of, result):
+    return dataset_of(
+        *[
+            {"tool": "sh", "input": f"command {n}", "results": [result("planted " * 50)]}
+            for n in range(5)
+        ]
+    )
+
+
+def test_a_select_gives_columns_and_rows(path):
+    answer = query(path, "SELECT tool_name, count(*) AS n FROM tool_calls GROUP BY 1")
+    assert (answer.columns, answer.rows, answer.cut) == (("tool_name", "n"), [("sh", 5)], ())
+    assert query(path, "FROM tool_calls_flat LIMIT 0").rows == []
+    assert query(path, "EXPLAIN SELECT 1").rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM tool_calls",
+        "INSERT INTO schema_info VALUES (2)",
+        "UPDATE tool_calls SET tool_name = 'x'",
+        "DROP TABLE tool_calls",
+        "CREATE TEMP TABLE x AS SELECT 1",
+        "ATTACH '{there}' AS other",
+        "COPY tool_calls TO '{new}'",
+        "COPY tool_calls FROM '{there}'",
+        "EXPORT DATABASE '{new}'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET enable_external_access = true",
+        "PRAGMA enable_profiling",
+        "CALL pragma_version()",
+        "BEGIN",
+        "CHECKPOINT",
+        "SELECT 1; SELECT 2",
+        "",
+        "SELECT",
+        "SELECT no_such_column FROM tool_calls",
+        "SELECT * FROM no_such_table",
+        "WITH gone AS (DELETE FROM tool_calls RETURNING *) SELECT * FROM gone",
+        "SELECT * FROM read_csv('{there}')",
+        "SELECT * FROM read_text('{there}')",
+        "SELECT * FROM read_blob('{there}')",
+        "SELECT * FROM read_parquet('{there}')",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM '{there}'",
+        "SELECT * FROM parquet_metadata('{there}')",
+        "EXPLAIN ANALYZE COPY tool_calls TO '{new}'",
+        "SELECT getenv('HOME')",
+    ],
+)
+def test_what_is_no_reading_of_the_dataset_is_refused(path, tmp_path, text):
+    there, new = tmp_path / "there.csv", tmp_path / "new"
+    there.write_text("secret\n1\n")
+    before = pathlib.Path(path).read_bytes()
+    with pytest.raises(UsageError) as caught:
+        query(path, text.format(there=there, new=new))
+    assert "planted" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert pathlib.Path(path).read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["data", "there.csv"]
+
+
+def test_rows_cells_and_output_are_bounded_and_it_is_said(path):
+    text = "SELECT output_text FROM tool_results"
+    answer = query(path, text, Bounds(rows=3))
+    assert (len(answer.rows), answer.cut) == (3, ("rows",))
+    answer = query(path, text, Bounds(cell_characters=7))
+    assert (answer.rows[0], answer.cut) == (("planted…",), ("cells",))
+    answer = query(path, text, Bounds(output_bytes=900))
+    assert (len(answer.rows), answer.cut) == (2, ("output",))
+    assert query(path, text, Bounds(rows=5, cell_characters=400, output_bytes=2000)).cut == ()
+
+
+def test_a_query_that_takes_too_long_is_stopped(path):
+    with pytest.raises(DataError, match=r"stopped after 0\.2 s"):
+        query(path, "SELECT count(*) FROM range(1000000000) a, range(1000)", Bounds(seconds=0.2))
+
+
+def test_memory_is_bounded(path):
+    with pytest.raises(DataError, match="16 MiB of memory"):
+        query(
+            path,
+            "SELECT list(a.range) FROM range(20000000) a",
+            Bounds(memory_mib=16),
+        )
+
+
+def test_values_of_any_type_can_be_shown(path):
+    text = "SELECT 'ab'::BLOB, [1, 2], {'a': 1}, DATE '2026-01-31', 1::HUGEINT, NULL, 1.5, true"
+    row = query(path, text).rows[0]
+    assert row == ("6162", "[1, 2]", "{'a': 1}", "2026-01-31", 1, None, row[6], True)
+
+
+def test_an_error_quotes_no_value(path):
+    with pytest.raises(DataError) as caught:
+        query(path, "SELECT output_text::INTEGER FROM tool_results")
+    assert "planted" not in str(caught.value)

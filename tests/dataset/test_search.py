@@ -1,0 +1,104 @@
+"""The search: exact counts, the newest hits, their lines, and filters."""
+
+import pytest
+
+from yarp.dataset import textindex
+from yarp.dataset.database import Dataset
+from yarp.dataset.filters import Filters
+from yarp.dataset.search import Line, search
+
+
+@pytest.fixture(params=["by the index", "by reading"])
+def find(request):
+    def run(path, needle, **more):
+        with Dataset.read(path) as dataset:
+            index = textindex.ready(dataset) if request.param == "by the index" else None
+            answer = search(dataset, needle, index, **more)
+            if index is not None:
+                index.close()
+        return answer
+
+    return run
+
+
+def test_all_are_counted_and_the_newest_shown(dataset_of, result, find):
+    path = dataset_of(
+        *[
+            {
+                "tool": "sh",
+                "input": "x",
+                "at": at,
+                "results": [result("an error")],
+                "session": f"{at}",
+            }
+            for at in (5, None, 9, 7)
+        ]
+    )
+    answer = find(path, "error", limit=2)
+    assert answer.calls == 4
+    assert [hit.called_at_ms for hit in answer.hits] == [9, 7]
+    assert find(path, "error", limit=0).calls == 4
+    assert [hit.called_at_ms for hit in find(path, "error").hits] == [9, 7, 5, None]
+
+
+def test_a_call_with_several_results_counts_once(dataset_of, result, find):
+    path = dataset_of(
+        {"tool": "sh", "input": "error", "results": [result("error 1"), result("error 2")]}
+    )
+    answer = find(path, "error")
+    assert answer.calls == 1
+    assert answer.hits[0].lines[0] == Line("input_text", 1, "error")
+    assert {line.text for line in answer.hits[0].lines} == {"error", "error 1", "error 2"}
+
+
+def test_lines_have_numbers_and_a_part_of_a_long_one(dataset_of, result, find):
+    long = "a" * 500 + " error " + "b" * 500
+    path = dataset_of(
+        {"tool": "sh", "input": "x", "results": [result(f"one\ntwo error error\n{long}\nError")]}
+    )
+    lines = find(path, "error", lines=5).hits[0].lines
+    assert [(line.field, line.number) for line in lines] == [("output_text", 2), ("output_text", 3)]
+    assert lines[0].text == "two error error"
+    assert lines[1].text == "…" + "a" * 79 + " error " + "b" * 79 + "…"
+    assert len(find(path, "error", lines=5, ignore_case=True).hits[0].lines) == 3
+    assert find(path, "error", lines=0).hits[0].lines == ()
+
+
+def test_a_needle_may_hold_a_newline(dataset_of, result, find):
+    path = dataset_of({"tool": "sh", "input": "x", "results": [result("one\ntwo\nthree")]})
+    answer = find(path, "one\ntwo")
+    assert answer.calls == 1
+    assert answer.hits[0].lines[0].number == 1
+    assert find(path, "one\nthree").calls == 0
+
+
+def test_filters_hold_for_the_count_and_the_hits(dataset_of, result, find):
+    path = dataset_of(
+        {"tool": "sh", "input": "x1", "at": 1, "results": [result("error", is_error=True)]},
+        {"tool": "sh", "input": "x2", "at": 5, "agent": "other", "results": [result("error")]},
+        {"tool": "read", "input": "x3", "session": "s2", "results": [result("error")]},
+    )
+    for filters, expected in (
+        (Filters(), 3),
+        (Filters(failed=True), 1),
+        (Filters(agent="other"), 1),
+        (Filters(tool="read"), 1),
+        (Filters(session="s2"), 1),
+        (Filters(since_ms=2), 1),
+        (Filters(agent="acme", tool="sh", session="s1", since_ms=0), 1),
+        (Filters(agent="o'ther"), 0),
+    ):
+        answer = find(path, "error", filters=filters)
+        assert answer.calls == len(answer.hits) == expected
+
+
+def test_marks_in_a_needle_or_a_filter_are_text(dataset_of, result, find):
+    path = dataset_of({"tool": "s?h", "input": "x", "results": [result("100% of 'a' $1 ? \\n")]})
+    for needle in ("100%", "'a'", "$1 ?", "\\n", "?"):
+        assert find(path, needle, filters=Filters(tool="s?h")).calls == 1
+    assert find(path, "100_").calls == 0
+
+
+def test_an_empty_dataset_holds_nothing(dataset_of, find):
+    answer = find(dataset_of(), "error")
+    assert (answer.calls, answer.hits) == (0, ())

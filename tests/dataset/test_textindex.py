@@ -1,0 +1,217 @@
+"""The text index: current, private, and never the reason that something is not found."""
+
+import os
+import subprocess
+import sys
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from yarp.dataset import textindex
+from yarp.dataset.database import Dataset, SizeLimitReached
+from yarp.dataset.search import search
+from yarp.errors import StorageError
+
+WORDS = st.text(st.sampled_from("aAbé_1 .\n-"), max_size=12)
+
+
+@pytest.fixture
+def calls(result):
+    def make(*texts):
+        return [
+            {"tool": "sh", "input": f"command {number}", "results": [result(text)]}
+            for number, text in enumerate(texts)
+        ]
+
+    return make
+
+
+def found(path, needle, **more):
+    """How many calls hold the needle: by the index, brought up to date, and by reading all."""
+    with Dataset.read(path) as dataset:
+        index = textindex.ready(dataset)
+        assert index is not None
+        by_index = search(dataset, needle, index, **more)
+        index.close()
+        by_reading = search(dataset, needle, None, **more)
+    assert (by_index.calls, by_index.hits) == (by_reading.calls, by_reading.hits)
+    return by_index.calls
+
+
+def updated(path):
+    with Dataset.read(path) as dataset:
+        return textindex.update(dataset)
+
+
+def test_the_index_is_private_and_says_how_much_it_took(dataset_of, calls):
+    path = dataset_of(*calls("one error", "two"))
+    done = updated(path)
+    assert (done.added, done.dropped) == (4, 0)
+    assert done.text_bytes == len("command 0one errorcommand 1two")
+    assert os.stat(textindex.path_of(path)).st_mode & 0o777 == 0o600
+    assert not os.path.exists(textindex.path_of(path) + ".wal")
+
+
+def test_an_index_without_changes_is_left_alone(dataset_of, calls):
+    path = dataset_of(*calls("one"))
+    updated(path)
+    before = os.stat(textindex.path_of(path)).st_mtime_ns
+    assert updated(path) == textindex.Update()
+    assert os.stat(textindex.path_of(path)).st_mtime_ns == before
+
+
+def test_only_what_is_new_is_read_and_what_is_gone_is_dropped(dataset_of, calls):
+    path = dataset_of(*calls(*[f"text {n}" for n in range(20)]))
+    updated(path)
+    assert found(path, "text 1") == 11
+    dataset_of(*[{**call, "session": "s2"} for call in calls("another text 1")])
+    assert updated(path).added == 2
+    with Dataset.write(path) as dataset:
+        dataset.connection.execute("DELETE FROM tool_results WHERE output_text = 'text 1'")
+    done = updated(path)
+    assert (done.added, done.dropped) == (0, 1)
+    assert found(path, "text 1") == 11
+    assert found(path, "command 1") == 11
+
+
+def test_an_index_of_which_much_is_gone_is_made_anew(dataset_of, calls):
+    path = dataset_of(*calls(*[f"text {n}" for n in range(20)]))
+    updated(path)
+    with Dataset.write(path) as dataset:
+        dataset.connection.execute("DELETE FROM tool_results")
+        dataset.connection.execute("DELETE FROM tool_calls WHERE input_text > 'command 2'")
+    with Dataset.read(path) as dataset:
+        left = dataset.row("SELECT count(*) FROM tool_calls")[0]
+    assert updated(path).added == left > 0
+    assert found(path, "text") == 0
+    with duckdb.connect(textindex.path_of(path), read_only=True) as index:
+        words = index.execute("SELECT word FROM words ORDER BY word").fetchall()
+    assert ("text",) not in words
+
+
+def test_a_changed_text_under_the_same_key_is_noticed(dataset_of, result):
+    call = {"tool": "sh", "input": "first", "key": "k1", "results": [result("out")]}
+    path = dataset_of(call)
+    assert found(path, "first") == 1
+    with Dataset.write(path) as dataset:
+        dataset.connection.execute("DELETE FROM tool_calls")
+    dataset_of({**call, "input": "second"})
+    assert found(path, "first") == 0
+    assert found(path, "second") == 1
+
+
+def test_a_stale_index_is_not_used(dataset_of, calls):
+    path = dataset_of(*calls("one error"))
+    updated(path)
+    dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
+    with Dataset.read(path) as dataset:
+        index = textindex.TextIndex.open(path)
+        assert not index.is_current(dataset.connection)
+        answer = search(dataset, "error", index)
+        index.close()
+    assert answer.calls == 2
+    assert not answer.narrowed
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"no database at all" * 1000),
+        lambda path: path.write_bytes(path.read_bytes()[:5000]),
+        lambda path: duckdb.connect(str(path)).execute("UPDATE info SET version = 99").close(),
+        lambda path: duckdb.connect(str(path)).execute("DROP TABLE info").close(),
+    ],
+    ids=["empty", "foreign", "cut", "of another version", "without its tables"],
+)
+def test_an_index_that_cannot_be_used_is_made_anew(dataset_of, calls, tmp_path, damage):
+    path = dataset_of(*calls("one error"))
+    updated(path)
+    damage(tmp_path / "data" / "calls.duckdb.text")
+    assert found(path, "error") == 1
+
+
+def test_while_another_process_writes_it_everything_is_read(dataset_of, calls):
+    path = dataset_of(*calls("one error"))
+    updated(path)
+    dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
+    code = (
+        "import duckdb, sys\n"
+        f"con = duckdb.connect({textindex.path_of(path)!r})\n"
+        "print('open', flush=True)\nsys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"open\n"
+        with Dataset.read(path) as dataset:
+            assert textindex.ready(dataset) is None
+            with pytest.raises(StorageError):
+                textindex.update(dataset)
+        other.stdin.close()
+    assert found(path, "error") == 2
+
+
+def test_there_must_be_room_for_it(dataset_of, calls):
+    path = dataset_of(*calls("one error"))
+    with Dataset.read(path) as dataset:
+        dataset.most_bytes = 1000
+        with pytest.raises(SizeLimitReached):
+            textindex.update(dataset)
+        assert textindex.ready(dataset) is None
+    assert found(path, "error") == 1
+
+
+def test_a_word_too_long_to_list_is_found_by_reading(dataset_of, calls):
+    long = "x" * 5000
+    path = dataset_of(*calls(f"{long}needle{long}", "y" * 128 + " short", "needle alone"))
+    assert found(path, "needle") == 2
+    assert found(path, "xneedlex") == 1
+    assert found(path, "y" * 128) == 1
+    assert found(path, "x" * 200) == 1
+
+
+def test_what_crosses_words_is_found(dataset_of, calls):
+    path = dataset_of(*calls("src/a.py:12: error", "src/a.py", "py 12 error", "a.pyx:12"))
+    assert found(path, "a.py:12") == 1
+    assert found(path, "py:1") == 1
+    assert found(path, "=> {") == 0
+    assert found(path, ": ") == 1
+    assert found(path, "12: error") == 1
+    assert found(path, "ERROR") == 0
+    assert found(path, "ERROR", ignore_case=True) == 2
+
+
+def test_a_text_never_reaches_over_from_one_field_to_the_next(dataset_of, result):
+    path = dataset_of({"tool": "sh", "input": "end", "results": [result("start", {"a": "b"})]})
+    assert found(path, "end\nstart") == 0
+    assert found(path, "start") == found(path, '{"a"') == found(path, "nd") == 1
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    texts=st.lists(WORDS, min_size=1, max_size=6),
+    needle=WORDS.filter(bool),
+    ignore_case=st.booleans(),
+)
+def test_the_index_finds_what_reading_everything_finds(texts, needle, ignore_case):
+    index = duckdb.connect()
+    index.execute(textindex._SCHEMA)
+    for number, text in enumerate(texts):
+        segment = textindex._Segment(number, [b"%d" % number], [str(number)], [])
+        segment.blanked = [textindex.words.blanked(text.encode())]
+        for name, table in segment.find_words().tables.items():
+            index.register(name, table)
+        index.execute(textindex._ADD_WORDS)
+        index.execute(textindex._ADD_TEXTS)
+    narrowed = textindex.TextIndex(index).narrow(needle, ignore_case=ignore_case)
+    if narrowed is None:
+        return
+    fold = str.lower if ignore_case else str
+    holding = {str(at) for at, text in enumerate(texts) if fold(needle) in fold(text)}
+    certain = set(narrowed.certain["call_key"].to_pylist())
+    unsure = set(narrowed.unsure["call_key"].to_pylist())
+    assert certain <= holding <= certain | unsure
+    index.close()

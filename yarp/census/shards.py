@@ -1,0 +1,142 @@
+"""The parts of a dataset that a census reads on their own: slices of a database, Parquet files.
+
+A shard is a small value that any process that reaches the file can open; what it holds is read
+where it is counted. All shards of a source together hold each result that has a text once.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from yarp.census.measure import Row
+from yarp.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from yarp.dataset.database import Dataset
+
+COLUMNS = (
+    "agent",
+    "tool_name",
+    "input_format",
+    "input_text",
+    "is_error",
+    "output_text",
+    "output_json",
+)
+_SHARD_BYTES = 8 << 20
+_SHARDS = 4096
+_FETCHED_ROWS = 256
+
+
+@attrs.frozen
+class Slice:
+    """The results of a DuckDB dataset whose row numbers lie in a range."""
+
+    database: str
+    first: int
+    end: int
+
+    def rows(self) -> Iterator[Row]:
+        """The results with their calls."""
+        import duckdb
+
+        from yarp.dataset.database import Dataset
+
+        try:
+            yield from self._rows(Dataset.read(self.database))
+        except duckdb.Error as error:
+            raise DataError(f"{self.database} cannot be read: {type(error).__name__}") from error
+
+    def _rows(self, opened: Dataset) -> Iterator[Row]:
+        with opened as dataset:
+            reading = dataset.connection.execute(
+                "SELECT s.agent, c.tool_name, c.input_format, c.input_text, r.is_error, "
+                "r.output_text, r.output_json FROM tool_results AS r JOIN tool_calls AS c "
+                "USING (call_key) JOIN sessions AS s USING (session_key) "
+                "WHERE r.rowid >= ? AND r.rowid < ? AND r.output_text IS NOT NULL",
+                [self.first, self.end],
+            )
+            while rows := reading.fetchmany(_FETCHED_ROWS):
+                for row in rows:
+                    yield Row(*row)
+
+
+@attrs.frozen
+class Group:
+    """One row group of a Parquet file as `yarp dataset export` writes it."""
+
+    file: str
+    number: int
+
+    def rows(self) -> Iterator[Row]:
+        """The results with their calls."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        try:
+            with parquet.ParquetFile(self.file) as file:
+                table = file.read_row_group(self.number, columns=list(COLUMNS))
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{self.file}: not a Parquet file of this dataset") from error
+        for batch in table.to_batches(_FETCHED_ROWS):
+            columns = [batch.column(name).to_pylist() for name in COLUMNS]
+            for values in zip(*columns, strict=True):
+                row = Row(*values)
+                if row.output_text is not None:
+                    yield row
+
+
+Shard = Slice | Group
+
+
+def shards(source: str) -> list[Shard]:
+    """The shards of a database, a Parquet file, or a directory of Parquet files."""
+    if os.path.isdir(source):
+        files = sorted(
+            os.path.join(directory, name)
+            for directory, _, names in os.walk(source)
+            for name in names
+            if name.endswith(".parquet")
+        )
+        if not files:
+            raise DataError(f"{source} holds no Parquet files")
+        return [group for file in files for group in _groups(file)]
+    if not os.path.exists(source):
+        raise DataError(f"{source}: there is no such dataset; make one with: yarp dataset extract")
+    with open(source, "rb") as file:
+        start = file.read(4)
+    return list(_groups(source)) if start == b"PAR1" else list(_slices(source))
+
+
+def _groups(file: str) -> Iterator[Shard]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(file) as opened:
+            names, groups = set(opened.schema_arrow.names), opened.num_row_groups
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{file}: not a Parquet file") from error
+    missing = [name for name in COLUMNS if name not in names]
+    if missing:
+        raise DataError(f"{file} has no column {missing[0]}; see: yarp dataset export")
+    for number in range(groups):
+        yield Group(file, number)
+
+
+def _slices(database: str) -> Iterator[Shard]:
+    from yarp.dataset.database import Dataset
+
+    with Dataset.read(database) as dataset:
+        rows, size = dataset.row(
+            "SELECT coalesce(max(rowid) + 1, 0), coalesce(sum(strlen(output_text)), 0) "
+            "FROM tool_results"
+        )
+    count = min(max(1, int(size) // _SHARD_BYTES), _SHARDS, max(1, rows))
+    for number in range(count):
+        yield Slice(database, rows * number // count, rows * (number + 1) // count)

@@ -1,0 +1,186 @@
+"""The calls in which a text stands: an exact count, and the newest of them with their lines.
+
+A current text index says which calls hold the text, or which have to be read to know; without
+one all are read. The lines that are shown come from the database itself.
+Source: spec Dataset, "Beyond".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from yarp.dataset.filters import Filters
+
+if TYPE_CHECKING:
+    from yarp.dataset.database import Dataset
+    from yarp.dataset.textindex import Narrowed, TextIndex
+
+_FIELDS = ("input_text", "output_text", "output_json")
+# Of a line, so much before and after what was found.
+_AROUND_CHARACTERS = 80
+
+
+@attrs.frozen
+class Line:
+    """One line that holds the text: where, its 1-based number, and what stands around it."""
+
+    field: str
+    number: int
+    text: str
+
+
+@attrs.frozen
+class Hit:
+    """A call that holds the text. Times are Unix milliseconds, None where unknown."""
+
+    call_key: str
+    agent: str
+    native_session_id: str
+    tool_name: str
+    called_at_ms: int | None
+    lines: tuple[Line, ...] = ()
+
+
+@attrs.frozen
+class Found:
+    """How many calls hold the text, all of them; and the newest ones, as many as were asked for.
+
+    `narrowed`: the index spared reading the rest.
+    """
+
+    calls: int
+    hits: tuple[Hit, ...]
+    narrowed: bool
+
+
+def search(
+    dataset: Dataset,
+    needle: str,
+    index: TextIndex | None = None,
+    *,
+    filters: Filters | None = None,
+    ignore_case: bool = False,
+    limit: int = 20,
+    lines: int = 3,
+) -> Found:
+    """Find `needle`, a text as it is and no pattern, in the inputs and results of all calls.
+
+    At most `limit` hits with at most `lines` lines each. `index` None, or one that is not of
+    these rows: everything is read.
+    """
+    narrowed = None
+    if index is not None and index.is_current(dataset.connection):
+        narrowed = index.narrow(needle, ignore_case=ignore_case)
+    chosen = (filters or Filters()).where()
+    found = _find(dataset, needle, narrowed, chosen, ignore_case, limit)
+    shown = _lines(dataset, [hit.call_key for hit in found.hits], needle, ignore_case, lines)
+    hits = [attrs.evolve(hit, lines=tuple(shown.get(hit.call_key, ()))) for hit in found.hits]
+    return attrs.evolve(found, hits=tuple(hits))
+
+
+def _find(
+    dataset: Dataset,
+    needle: str,
+    narrowed: Narrowed | None,
+    chosen: tuple[str, list[object]],
+    ignore_case: bool,
+    limit: int,
+) -> Found:
+    holds = "contains(lower({}), lower($needle))" if ignore_case else "contains({}, $needle)"
+    holding = _READ
+    if narrowed is not None:
+        dataset.connection.register("certain", narrowed.certain)
+        dataset.connection.register("unsure", narrowed.unsure)
+        holding = "SELECT call_key FROM certain"
+        if narrowed.unsure.num_rows:
+            holding += " UNION " + _READ
+    where, values = chosen
+    parameters: dict[str, object] = {}
+    for at, value in enumerate(values):
+        where = where.replace("?", f"$filter{at}", 1)
+        parameters[f"filter{at}"] = value
+    if "{input}" in holding:
+        parameters["needle"] = needle
+        holding = holding.format(
+            semi="" if narrowed is None else "SEMI JOIN unsure USING (call_key)",
+            input=holds.format("input_text"),
+            output=f"{holds.format('output_text')} OR {holds.format('output_json')}",
+        )
+    query = _QUERY.format(holding=holding, where=where, limit=int(limit))
+    try:
+        rows = dataset.rows(query, parameters)
+    finally:
+        if narrowed is not None:
+            dataset.connection.unregister("certain")
+            dataset.connection.unregister("unsure")
+    hits = tuple(Hit(*row[1:]) for row in rows if row[1] is not None)
+    return Found(rows[0][0], hits, narrowed is not None)
+
+
+_READ = """
+SELECT call_key FROM tool_calls {semi} WHERE {input}
+UNION
+SELECT call_key FROM tool_results {semi} WHERE {output}
+"""
+_QUERY = """
+WITH holding AS ({holding}), found AS MATERIALIZED (
+    SELECT c.call_key, s.agent, s.native_session_id, c.tool_name, c.called_at_ms
+    FROM tool_calls AS c JOIN sessions AS s USING (session_key) SEMI JOIN holding USING (call_key)
+    WHERE {where}
+)
+SELECT total.calls, shown.* FROM (SELECT count(*) AS calls FROM found) AS total LEFT JOIN
+    (FROM found ORDER BY called_at_ms DESC NULLS LAST, call_key LIMIT {limit}) AS shown ON true
+ORDER BY shown.called_at_ms DESC NULLS LAST, shown.call_key
+"""
+
+
+def _lines(
+    dataset: Dataset, keys: list[str], needle: str, ignore_case: bool, limit: int
+) -> dict[str, list[Line]]:
+    """For each call the first lines that hold the needle."""
+    if not keys or not limit:
+        return {}
+    marks = ", ".join("?" * len(keys))
+    rows = dataset.rows(
+        "SELECT c.call_key, c.input_text, r.output_text, r.output_json "
+        "FROM tool_calls AS c LEFT JOIN tool_results AS r USING (call_key) "
+        f"WHERE c.call_key IN ({marks}) ORDER BY c.call_key, r.result_key",
+        keys,
+    )
+    found: dict[str, list[Line]] = {}
+    for key, *texts in rows:
+        lines = found.setdefault(key, [])
+        for field, text in zip(_FIELDS, texts, strict=True):
+            if text is not None:
+                for line in _found(field, text, needle, ignore_case, limit - len(lines)):
+                    # An input is there again with each of its results.
+                    if line not in lines:
+                        lines.append(line)
+    return found
+
+
+def _found(field: str, text: str, needle: str, ignore_case: bool, limit: int) -> list[Line]:
+    looked_in, looked_for = text, needle
+    if ignore_case:
+        lowered = text.lower()
+        # Where lowering changes lengths, places in it are none of the text.
+        looked_in, looked_for = lowered if len(lowered) == len(text) else text, needle.lower()
+    found: list[Line] = []
+    at = looked_in.find(looked_for)
+    number, counted = 1, 0
+    while at >= 0 and len(found) < limit:
+        number += text.count("\n", counted, at)
+        counted = at
+        start = text.rfind("\n", 0, at) + 1
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        first = max(start, at - _AROUND_CHARACTERS)
+        last = min(end, at + len(needle) + _AROUND_CHARACTERS)
+        around = text[first:last]
+        if first > start:
+            around = "…" + around
+        found.append(Line(field, number, around + ("…" if last < end else "")))
+        at = looked_in.find(looked_for, end)
+    return found

@@ -1,0 +1,372 @@
+"""The text index: a private file beside the database that says which calls a needle may be in.
+
+It lists the words of every input and every result (`yarp.dataset.words`). What stands inside of one
+word it finds by itself; anything else it narrows to the texts that have to be read. It carries
+the stamp of the rows that it was made from; where that is not the dataset's, it is not used
+before it has been brought up to date. It is a DuckDB file as well, so an update that is cut short
+leaves the one before it. Source: spec Dataset, "Beyond"; how it was chosen:
+docs/explanation/text-index.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import attrs
+import pyarrow as pa
+
+from yarp.dataset import words
+from yarp.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
+    from typing import Any
+
+    from duckdb import DuckDBPyConnection
+
+    from yarp.dataset.database import Dataset
+
+_VERSION = 1
+_SEGMENT_BYTES = 16 << 20
+_THREADS = 2
+_MEMORY = "256MB"
+# The index of a text takes a tenth of its bytes; a quarter is reserved for it.
+_INDEX_SHARE = 4
+_FETCHED_ROWS = 256
+# Texts that no longer stand in the dataset make it larger than it need be.
+_GONE_SHARE = 4
+# Choosing this share of the calls takes longer than to read them all.
+_MANY_SHARE = 5
+
+_SCHEMA = f"""
+CREATE TABLE info (version INTEGER NOT NULL, stamp VARCHAR NOT NULL, texts UINTEGER NOT NULL);
+INSERT INTO info VALUES ({_VERSION}, '', 0);
+CREATE TABLE texts (
+    text UINTEGER NOT NULL,
+    identity BLOB NOT NULL,
+    call_key VARCHAR NOT NULL,
+    always BOOLEAN NOT NULL
+);
+CREATE TABLE words (word VARCHAR NOT NULL, texts UINTEGER[] NOT NULL);
+"""
+_STAMP = """
+SELECT concat_ws(' ', (SELECT concat(count(*), ':', bit_xor(hash(call_key, input_sha256)))
+                       FROM tool_calls),
+                      (SELECT concat(count(*), ':', bit_xor(hash(result_key))) FROM tool_results))
+"""
+# Each input and each result is a text of its own. Without a join: one would hold them in memory.
+_TEXTS = """(
+    SELECT unhex(md5(concat_ws(' ', call_key, hex(input_sha256)))) AS identity, call_key,
+           input_text AS text FROM tool_calls
+    UNION ALL
+    SELECT unhex(md5(result_key)), call_key, concat_ws(chr(10), output_text, output_json)
+    FROM tool_results
+)"""
+_ADD_WORDS = f"""
+INSERT INTO words SELECT word, list(text ORDER BY text)
+FROM (SELECT DISTINCT code, text FROM places) JOIN known USING (code)
+WHERE strlen(word) BETWEEN 1 AND {words.LONGEST_WORD_BYTES} GROUP BY code, word
+"""
+_ADD_TEXTS = f"""
+INSERT INTO texts SELECT text, identity, call_key, text IN (
+    SELECT text FROM places JOIN known USING (code) WHERE strlen(word) > {words.LONGEST_WORD_BYTES})
+FROM segment
+"""
+
+
+@attrs.frozen
+class Update:
+    """What an update did: texts read and dropped, and the bytes of those read."""
+
+    added: int = 0
+    dropped: int = 0
+    text_bytes: int = 0
+
+
+def path_of(database: str) -> str:
+    """Where the index of a database lies."""
+    return database + ".text"
+
+
+def stamp_of(dataset: DuckDBPyConnection) -> str:
+    """What tells one state of the dataset's texts from another."""
+    return str(_one(dataset, _STAMP))
+
+
+def update(dataset: Dataset, progress: Callable[[int], None] | None = None) -> Update:
+    """Bring the index of a dataset up to date; made anew when it must be.
+
+    At once when nothing has changed. `progress` is told how many bytes of text are done.
+    Raises StorageError when the file cannot be written, or another process writes it, and
+    SizeLimitReached when there would be no room for it.
+    """
+    import duckdb
+
+    path = path_of(dataset.path)
+    try:
+        return _update(dataset, path, progress)
+    except (duckdb.Error, OSError) as error:
+        raise StorageError(f"{path} cannot be written: {type(error).__name__}") from error
+
+
+def ready(dataset: Dataset, progress: Callable[[int], None] | None = None) -> TextIndex | None:
+    """The index of a dataset, current; brought up to date if it is not, None where it cannot be."""
+    index = TextIndex.open(dataset.path)
+    if index is not None and index.is_current(dataset.connection):
+        return index
+    if index is not None:
+        index.close()
+    try:
+        update(dataset, progress)
+    except StorageError:
+        return None
+    return TextIndex.open(dataset.path)
+
+
+def _update(dataset: Dataset, path: str, progress: Callable[[int], None] | None) -> Update:
+    connection = dataset.connection
+    stamp = stamp_of(connection)
+    index = _open_to_write(path)
+    try:
+        if _one(index, "SELECT stamp FROM info") == stamp:
+            return Update()
+        index.execute("BEGIN")
+        added, dropped = _changes(connection, index)
+        if dropped * _GONE_SHARE > int(_one(index, "SELECT count(*) FROM texts")):
+            index.execute("DELETE FROM texts; DELETE FROM words")
+            added = _identities(connection)
+        elif dropped:
+            index.execute("DELETE FROM texts WHERE identity IN (SELECT identity FROM gone)")
+        size = _add(dataset, index, added, progress)
+        index.execute("UPDATE info SET stamp = ?", [stamp])
+        index.execute("COMMIT")
+        index.execute("CHECKPOINT")
+        return Update(added.num_rows, dropped, size)
+    finally:
+        index.close()
+
+
+@attrs.frozen
+class Narrowed:
+    """Keys of calls (`call_key`): those that hold a needle, and those that have to be read."""
+
+    certain: pa.Table
+    unsure: pa.Table
+
+
+class TextIndex:
+    """An index open for reading."""
+
+    def __init__(self, connection: DuckDBPyConnection) -> None:
+        self._connection = connection
+        always = connection.sql("SELECT DISTINCT call_key FROM texts WHERE always")
+        self._always = always.to_arrow_table()
+        self._calls = int(_one(connection, "SELECT count(DISTINCT call_key) FROM texts"))
+        self._stamp = _one(connection, "SELECT stamp FROM info")
+
+    @classmethod
+    def open(cls, database: str) -> TextIndex | None:
+        """The index of a database; None when there is none that can be read."""
+        connection = _open(path_of(database), read_only=True)
+        return None if connection is None else cls(connection)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+
+    def is_current(self, dataset: DuckDBPyConnection) -> bool:
+        """Whether it was made from the rows that the dataset has now."""
+        return bool(self._stamp == stamp_of(dataset))
+
+    def narrow(self, needle: str, *, ignore_case: bool = False) -> Narrowed | None:
+        """The calls in which the needle can stand; None: in so many that all may be read."""
+        wanted = words.parts(needle)
+        if not wanted:
+            return None
+        queries, values = [], []
+        for part in wanted:
+            word, given = ("lower(word)", part.word.lower()) if ignore_case else ("word", part.word)
+            if part.begins and part.ends:
+                condition = f"{word} = ?"
+            elif part.begins or part.ends:
+                condition = f"{'starts' if part.begins else 'ends'}_with({word}, ?)"
+            else:
+                condition = f"contains({word}, ?)"
+            queries.append(f"(SELECT DISTINCT unnest(texts) AS text FROM words WHERE {condition})")
+            values.append(given)
+        found = self._connection.sql(
+            "SELECT DISTINCT call_key FROM texts SEMI JOIN "
+            f"({' INTERSECT '.join(queries)}) USING (text)",
+            params=values,
+        ).to_arrow_table()
+        # What stands inside of one word is all that was asked for.
+        if wanted[0].word == needle:
+            return Narrowed(found, self._always)
+        if found.num_rows * _MANY_SHARE > self._calls:
+            return None
+        return Narrowed(found.slice(0, 0), pa.concat_tables([found, self._always]))
+
+
+def _open_to_write(path: str) -> DuckDBPyConnection:
+    connection = _open(path, read_only=False)
+    if connection is None:
+        # Of another version, or damaged: it holds nothing that the dataset does not.
+        for leftover in (path, path + ".wal"):
+            with suppress(FileNotFoundError):
+                os.unlink(leftover)
+        mask = os.umask(0o077)
+        try:
+            connection = _connect(path, read_only=False)
+        finally:
+            os.umask(mask)
+        connection.execute(_SCHEMA)
+    # One commit, one checkpoint: no log of all of it in between.
+    connection.execute("SET checkpoint_threshold = '1GB'")
+    return connection
+
+
+def _open(path: str, *, read_only: bool) -> DuckDBPyConnection | None:
+    """The index if it is one of this version, else None. A lock of another process raises."""
+    import duckdb
+
+    if not os.path.exists(path):
+        return None
+    try:
+        connection = _connect(path, read_only=read_only)
+    except duckdb.IOException as error:
+        if "lock" in str(error).lower() and not read_only:
+            raise
+        return None
+    except duckdb.Error:
+        return None
+    try:
+        if _one(connection, "SELECT version FROM info") == _VERSION:
+            return connection
+    except duckdb.Error:
+        pass
+    connection.close()
+    return None
+
+
+def _connect(path: str, *, read_only: bool) -> DuckDBPyConnection:
+    import duckdb
+
+    return duckdb.connect(
+        path,
+        read_only=read_only,
+        config={
+            "threads": _THREADS,
+            "memory_limit": _MEMORY,
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        },
+    )
+
+
+def _changes(dataset: DuckDBPyConnection, index: DuckDBPyConnection) -> tuple[pa.Table, int]:
+    """The identities that the index does not have; and how many it has too many, left in `gone`."""
+    index.register("current", _identities(dataset))
+    new = index.sql("SELECT identity FROM current ANTI JOIN texts USING (identity)")
+    added = new.to_arrow_table()
+    index.execute(
+        "CREATE OR REPLACE TEMP TABLE gone AS "
+        "SELECT identity FROM texts ANTI JOIN current USING (identity)"
+    )
+    index.unregister("current")
+    return added, int(_one(index, "SELECT count(*) FROM gone"))
+
+
+def _identities(dataset: DuckDBPyConnection) -> pa.Table:
+    return dataset.sql(f"SELECT identity FROM {_TEXTS}").to_arrow_table()
+
+
+def _add(
+    dataset: Dataset,
+    index: DuckDBPyConnection,
+    added: pa.Table,
+    progress: Callable[[int], None] | None,
+) -> int:
+    """List the words of the texts of these identities; how many bytes they have."""
+    done, number = 0, int(_one(index, "SELECT texts FROM info"))
+    for segment in _worded(_segments(dataset.connection, added, number)):
+        dataset.require_room((done + segment.size) // _INDEX_SHARE, segment.rows)
+        for name, table in segment.tables.items():
+            index.register(name, table)
+        index.execute(_ADD_WORDS)
+        index.execute(_ADD_TEXTS)
+        for name in segment.tables:
+            index.unregister(name)
+        number += segment.rows
+        done += segment.size
+        if progress is not None:
+            progress(done)
+    index.execute("UPDATE info SET texts = ?", [number])
+    return done
+
+
+@attrs.define
+class _Segment:
+    """Some texts, blanked, with what is known of them; `tables` once their words are found."""
+
+    first: int
+    identities: list[bytes] = attrs.field(factory=list)
+    call_keys: list[str] = attrs.field(factory=list)
+    blanked: list[bytes] = attrs.field(factory=list)
+    size: int = 0
+    tables: dict[str, pa.Table] = attrs.field(factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return len(self.identities)
+
+    def find_words(self) -> _Segment:
+        """Fill `tables`; the texts are let go."""
+        known, places = words.tables(self.blanked, self.first)
+        self.blanked.clear()
+        numbers = pa.array(range(self.first, self.first + self.rows), pa.uint32())
+        rows = {"text": numbers, "identity": self.identities, "call_key": self.call_keys}
+        self.tables = {"known": known, "places": places, "segment": pa.table(rows)}
+        return self
+
+
+def _segments(dataset: DuckDBPyConnection, added: pa.Table, first: int) -> Iterator[_Segment]:
+    dataset.register("added", added)
+    try:
+        rows_left = dataset.execute(f"FROM {_TEXTS} WHERE identity IN (SELECT identity FROM added)")
+        segment = _Segment(first)
+        while rows := rows_left.fetchmany(_FETCHED_ROWS):
+            for identity, call_key, text in rows:
+                data = text.encode()
+                segment.identities.append(identity)
+                segment.call_keys.append(call_key)
+                segment.blanked.append(words.blanked(data))
+                segment.size += len(data)
+                if segment.size >= _SEGMENT_BYTES:
+                    yield segment
+                    segment = _Segment(segment.first + segment.rows)
+        if segment.rows:
+            yield segment
+    finally:
+        dataset.unregister("added")
+
+
+def _worded(segments: Iterable[_Segment]) -> Iterator[_Segment]:
+    """The segments with their words, found beside the reading; few of them in memory at a time."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting: deque[Future[_Segment]] = deque()
+        for segment in segments:
+            waiting.append(pool.submit(segment.find_words))
+            if len(waiting) > _THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _one(connection: DuckDBPyConnection, query: str) -> Any:
+    return connection.execute(query).fetchall()[0][0]
