@@ -5,15 +5,18 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import attrs
 import pytest
 
+from yarp.cli.receipt import command
 from yarp.spool import live
 from yarp.spool.declared import SpoolLocation
 from yarp.spool.receipt import Identity, Representation
 from yarp.spool.spool import Spool
 
+DOCS = Path(__file__).parents[2] / "docs"
 PROGRAM = [sys.executable, "-m", "yarp"]
 SECRET = "hunter2-was-printed"
 OUT = f"zwölf {SECRET}\n".encode() * 100
@@ -370,3 +373,12 @@ def test_files_that_need_a_transfer_are_not_read_here(logs, tmp_path):
         done = receipt(words[0], one.capture_id, "--in", str(target), *words[1:], status=65)
         assert b"need a transfer" in done.stderr
         assert done.stdout == b""
+
+
+def test_the_reference_names_every_command_and_option():
+    text = (DOCS / "reference" / "receipt.md").read_text("utf-8")
+    for name, one in command.commands.items():
+        assert f"## `{name}`" in text or f"`{name}`, " in text or f", `{name}`" in text
+        for parameter in one.params:
+            if parameter.param_type_name == "option" and parameter.name != "help":
+                assert f"{parameter.opts[0]}" in text, (name, parameter.opts[0])
