@@ -147,8 +147,7 @@ class _Extraction:
                 outcome.again = True
                 outcome.claims = calls
                 self._writer.add(outcome)
-        self._writer.flush()
-        settle.settle(dataset, self._run.key)
+        self._writer.settle()
 
     def _look(self, key: str, item: SourceItem, known: Known | None) -> Outcome | None:
         """What has become of an item; None where nothing has."""

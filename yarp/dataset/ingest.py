@@ -110,7 +110,7 @@ class _Ingest:
             gone = {key for known in self._known.values() for key in known} - self._keys
             vanished = self._run.note_vanished(gone, self._keys)
         if settle.unsettled(self._dataset):
-            settle.settle(self._dataset, self._run.key)
+            self._writer.settle()
         self._run.end("complete")
         self.report = Report(
             self._run.key, len(self._keys), self._unchanged, vanished, self._writer.counts

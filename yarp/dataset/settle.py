@@ -72,13 +72,20 @@ def to_read_again(dataset: Dataset) -> dict[str, set[str]]:
     return dict(claims)
 
 
-def settle(dataset: Dataset, run_key: str) -> None:
-    """Bring copies together and set unresolved results apart, in one transaction."""
+def settle(dataset: Dataset, run_key: str) -> tuple[int, int]:
+    """Bring copies together and set unresolved results apart, in one transaction.
+
+    Gives how many rows of calls and of results that has taken away.
+    """
+    counted = "SELECT (SELECT count(*) FROM tool_calls), (SELECT count(*) FROM tool_results)"
+    before = dataset.row(counted)
     with dataset.transaction() as connection:
         tables = Tables(connection)
         _collapse(dataset, tables)
         _quarantine(dataset, tables, run_key)
         connection.execute("UPDATE private.state SET unsettled = false")
+    after = dataset.row(counted)
+    return before[0] - after[0], before[1] - after[1]
 
 
 def _shared_links(dataset: Dataset) -> list[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ from attrs import define
 
 from yarp.dataset.outcome import Outcome, unusable
 from yarp.dataset.rows import ImporterFault, issue_rows
+from yarp.dataset.settle import settle
 from yarp.dataset.tables import Tables
 
 if TYPE_CHECKING:
@@ -30,7 +31,10 @@ _ROW_BYTES = 512  # of an observation with its keys, about
 
 @define(slots=True)
 class Counts:
-    """What a run has written; `inserted` counts rows by table."""
+    """What a run has written: items by what became of them, and rows that are new.
+
+    Copies that came together are not counted; `dropped` are rows that no source holds any more.
+    """
 
     items: int = 0
     touched: int = 0
@@ -71,6 +75,13 @@ class Writer:
         if group:
             self._dataset.require_room(size, count + 2 * len(group))
             self._commit(group)
+
+    def settle(self) -> None:
+        """Commit what was gathered and bring everything to the end of a run."""
+        self.flush()
+        calls, results = settle(self._dataset, self._run_key)
+        self.counts.calls -= calls
+        self.counts.results -= results
 
     def _commit(self, group: list[Outcome]) -> None:
         """Commit a group; of one that cannot be stored, each item on its own."""
