@@ -7,6 +7,7 @@ import pytest
 
 from yarp.testing.host import HostSuite
 from yarp.testing.importer import ImporterSuite
+from yarp.testing.trace import TraceSuite
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -54,3 +55,11 @@ def turn(number, text):
 
 def write(path, records):
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+class TestClaudeTraces(TraceSuite):
+    plugin = "claude"
+
+    @pytest.fixture
+    def traces(self):
+        return os.path.join(HERE, "recordings", "projects")

@@ -346,7 +346,10 @@ def test_a_queued_command_is_the_persons_or_internal(value, role):
 ATTACHED = {
     "task_reminder": ("runtime.notice", None),
     "hook_success": ("runtime.notice", None),
+    "silent_turn_reminder": ("runtime.notice", None),
     "plan_mode": ("runtime.state", None),
+    "model": ("runtime.state", None),
+    "session_context": ("runtime.context", "environment"),
     "compact_file_reference": ("runtime.context", "file"),
     "command_permissions": ("runtime.instructions", "permission"),
     "invoked_skills": ("runtime.instructions", "skill"),

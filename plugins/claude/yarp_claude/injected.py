@@ -45,14 +45,16 @@ _ATTACHED = {
     for role, kinds in {
         ("runtime.notice", None): (
             *("task_reminder", "date_change", "goal_status", "read_truncation_notice"),
-            *("max_turns_reached", "hook_system_message", "hook_success", "hook_cancelled"),
-            "hook_blocking_error",
+            *("max_turns_reached", "silent_turn_reminder", "remote_session_change"),
+            *("hook_system_message", "hook_success", "hook_cancelled", "hook_blocking_error"),
+            *("hook_additional_context", "hook_non_blocking_error", "hook_error_during_execution"),
         ),
         ("runtime.state", None): (
             *("total_tokens_reminder", "edited_text_file", "file_history_snapshot", "plan_mode"),
             *("plan_mode_exit", "auto_mode", "auto_mode_exit", "workflow_keyword_request"),
-            *("ultrathink_effort", "ultra_effort_enter"),
+            *("ultrathink_effort", "ultra_effort_enter", "model", "date"),
         ),
+        ("runtime.context", "environment"): ("environment", "session_context"),
         ("runtime.context", "file"): ("file", "compact_file_reference", "plan_file_reference"),
         ("runtime.instructions", "permission"): ("command_permissions",),
         ("runtime.instructions", "skill"): ("invoked_skills",),
@@ -133,5 +135,7 @@ def words_of(content: object) -> tuple[str | None, bool]:
 
 
 def count(value: object) -> int | None:
-    """A number of whole things, None where it is none."""
-    return int(value) if isinstance(value, int | float) and value >= 0 else None
+    """A number of whole things that fits 64 bits, None where it is none."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return int(value) if 0 <= value < 2**63 else None

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from yarp.testing.host import HostSuite
 from yarp.testing.importer import ImporterSuite
+from yarp.testing.trace import TraceSuite
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class TestPi(HostSuite):
@@ -35,3 +39,11 @@ class TestPiImporter(ImporterSuite):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return {"sessions": str(root)}
+
+
+class TestPiTraces(TraceSuite):
+    plugin = "pi"
+
+    @pytest.fixture
+    def traces(self):
+        return os.path.join(HERE, "recordings", "sessions")

@@ -386,6 +386,7 @@ ODD = {
     "no object": [1, 2],
     "no type": {"id": "e-9"},
     "a role that is not known": entry(9, 1, {"role": "oracle", "content": "x"}),
+    "a role that is no text": entry(9, 1, {"role": ["user"], "content": "x"}),
     "a message that is none": entry(9, 1, "x"),
     "no id": {"type": "message", "message": answer("x")},
     "a message in an entry of an unknown type": {"type": "new", "id": "e-9", "message": {}},

@@ -165,9 +165,10 @@ def test_what_is_said_between_loops_belongs_to_the_session_alone():
     (item,) = [
         item
         for item in items(user("a"), assistant(text("b"), stop="stop"), ran)
-        if item.role == "runtime.unknown"
+        if item.role == "runtime.context"
     ]
     assert (item.loop, item.text) == (None, "ls\nx")
+    assert item.value == {"has_images": False, "category": "internal"}
 
 
 def test_reasoning_that_is_not_shown_is_unavailable():
@@ -207,12 +208,12 @@ def test_a_result_tells_failure_and_truncation_where_pi_does():
     [
         ("skill-recall", "runtime.instructions", {"category": "skill"}),
         ("pi-space-memory-recall", "runtime.context", {"category": "memory", "has_images": False}),
-        ("lark-auth-check", "runtime.notice", {"category": None, "has_images": False}),
-        ("onboarding", "runtime.notice", {"category": None, "has_images": False}),
-        ("todo-context", "runtime.state", {"category": None, "has_images": False}),
-        ("subagent-notify", "subagent.report", {"category": None, "has_images": False}),
-        ("subagent_control_notice", "subagent.activity", {"category": None, "has_images": False}),
-        ("another", "runtime.unknown", {"category": None, "has_images": False}),
+        ("lark-auth-check", "runtime.notice", {"has_images": False}),
+        ("onboarding", "runtime.notice", {"has_images": False}),
+        ("todo-context", "runtime.state", {"has_images": False}),
+        ("subagent-notify", "subagent.report", {"has_images": False}),
+        ("subagent_control_notice", "subagent.activity", {"has_images": False}),
+        ("another", "runtime.unknown", {"has_images": False}),
     ],
 )
 def test_what_extensions_put_in_has_the_role_of_its_type(custom, role, value):
@@ -229,10 +230,10 @@ def test_summaries_are_kept_and_nothing_in_them_is_unfolded(kind):
     assert roles(summed) == [("runtime.compaction_summary", "so far")]
 
 
-def test_a_system_prompt_is_unknown_text_of_the_runtime():
+def test_a_system_prompt_is_instructions():
     sections = {"preamble": "a", "rules": "b", "cwd": None}
     assert roles(say({"role": "system", "content": "", "sections": sections})) == [
-        ("runtime.unknown", "a\nb")
+        ("runtime.instructions", "a\nb")
     ]
 
 

@@ -90,7 +90,7 @@ def record(line: Line, version: int) -> Record:
         return Unknown(line, value, "", "the entry has no type")
     if kind == "message":
         message = value.get("message")
-        if type(message) is not dict or message.get("role") not in ROLES:
+        if type(message) is not dict or _text(message, "role") not in ROLES:
             return Unknown(line, value, kind, "a message of a role that is not known")
         if version > 1 and not _text(value, "id"):
             return Unknown(line, value, kind, "the entry has no id")

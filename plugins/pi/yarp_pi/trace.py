@@ -42,6 +42,15 @@ CUSTOM = {
     "subagent-notify": ("subagent.report", None),
     "subagent_control_notice": ("subagent.activity", None),
 }
+# Messages of other roles: role and category.
+ROLES = {
+    "system": ("runtime.instructions", None),
+    "bashExecution": ("runtime.context", "internal"),
+    "branchSummary": ("runtime.compaction_summary", None),
+    "compactionSummary": ("runtime.compaction_summary", None),
+}
+_WITHOUT_IMAGES = ("runtime.instructions", "runtime.compaction_summary")
+_UNKNOWN = ("runtime.unknown", None)
 _SKILL = re.compile(r"\s*(<skill name=\"[^\"]*\"[^>]*>.*?</skill>)", re.DOTALL)
 
 
@@ -139,13 +148,13 @@ class Projection:
             yield from self._custom(entry, value)
 
     def _custom(self, entry: Entry, value: dict[str, Any]) -> Iterator[Fact]:
-        role, category = CUSTOM.get(value.get("customType", ""), ("runtime.unknown", None))
+        role, category = CUSTOM.get(_text(value, "customType") or "", _UNKNOWN)
         text, has_images = _content(value.get("content"))
         if not text and not has_images:
             return
-        members: dict[str, Any] = {"category": category}
-        if role != "runtime.instructions":
-            members["has_images"] = has_images
+        members: dict[str, Any] = {} if role in _WITHOUT_IMAGES else {"has_images": has_images}
+        if category is not None:
+            members["category"] = category
         yield self._item(entry, role, text, members)
 
     def _message(self, message: Message) -> Iterator[Fact]:
@@ -158,9 +167,18 @@ class Projection:
         elif message.role in ("custom", "hookMessage"):
             yield from self._custom(message, message.message)
         else:
-            text, has_images = _other(message.message)
-            if text or has_images:
-                yield self._item(message, "runtime.unknown", text, {"has_images": has_images})
+            yield from self._other(message)
+
+    def _other(self, message: Message) -> Iterator[Fact]:
+        """What is neither said nor answered: a system prompt, a command of the person's own."""
+        role, category = ROLES.get(message.role, _UNKNOWN)
+        text, has_images = _words(message.message)
+        if not text and not has_images:
+            return
+        members: dict[str, Any] = {} if role in _WITHOUT_IMAGES else {"has_images": has_images}
+        if category is not None:
+            members["category"] = category
+        yield self._item(message, role, text, members)
 
     def _user(self, message: Message) -> Iterator[Fact]:
         steers = self._at["running"]
@@ -284,7 +302,9 @@ def _text(value: dict[str, Any], key: str) -> str | None:
 
 
 def _count(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) and value >= 0 else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return int(value) if 0 <= value < 2**63 else None
 
 
 def _flag(value: object, key: str) -> bool | None:
@@ -310,8 +330,8 @@ def _content(content: object) -> tuple[str | None, bool]:
     return text or None, any(block.get("type") == "image" for block in blocks)
 
 
-def _other(message: dict[str, Any]) -> tuple[str | None, bool]:
-    """The words of a message of another role: a system prompt, a command of the person's own."""
+def _words(message: dict[str, Any]) -> tuple[str | None, bool]:
+    """All that a message of another role says, in whichever of its fields."""
     text, has_images = _content(message.get("content"))
     sections = message.get("sections")
     if text is None and type(sections) is dict:
