@@ -29,10 +29,10 @@ from yarp.index.store import open_readonly
 from yarp.index.sync import Options, sync
 from yarp.sources.jsonl import Line
 from yarp.testing.files import facts_of
+from yarp.testing.shapes import ODD, mutations
 from yarp.testing.suite import PluginSuite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from yarp.index.facts import Fact
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from yarp.plugins import Plugins
 
 _MOST_RECORD_BYTES = 16 << 20
-_ODD: tuple[Any, ...] = (None, True, 7, -1.5, "", "odd", [], {}, [None], [[]], {"": None}, 2**70)
 _MOST_MUTATED_LINES = 80
 
 
@@ -87,7 +86,7 @@ class TraceSuite(PluginSuite):
     def test_no_reader_takes_what_is_no_trace(self, readers: dict[str, TraceReader]) -> None:
         """Detection is asked about every JSON file below the roots."""
         for reader in readers.values():
-            for value in (*_ODD, {"type": "odd"}, {"id": 7, "type": ["odd"]}):
+            for value in (*ODD, {"type": "odd"}, {"id": 7, "type": ["odd"]}):
                 assert reader.detect(value) is False, (reader.runtime, value)
 
     def test_every_trace_is_published_with_items(
@@ -144,7 +143,7 @@ class TraceSuite(PluginSuite):
             projector = reader.project(path, None)
             for line in _parsed(path)[:_MOST_MUTATED_LINES]:
                 state = projector.state()
-                for value in _mutations(line.value):
+                for value in mutations(line.value):
                     odd = Line(line.number, line.offset, line.data, value)
                     another = reader.project(path, state)
                     for fact in another.feed([odd]):
@@ -209,24 +208,6 @@ def _lines(path: str) -> list[bytes]:
 def _parsed(path: str) -> list[Line]:
     with TraceFile(path) as file:
         return [frame.line for frame in file.frames(_MOST_RECORD_BYTES) if frame.line is not None]
-
-
-def _mutations(value: Any, depth: int = 0) -> Iterator[Any]:
-    """The value with one part of it replaced by something odd, or missing."""
-    if depth == 0:
-        yield from _ODD
-    if isinstance(value, dict) and depth < 4:
-        for key, part in value.items():
-            yield {name: one for name, one in value.items() if name != key}
-            for odd in _ODD:
-                yield {**value, key: odd}
-            for inner in _mutations(part, depth + 1):
-                yield {**value, key: inner}
-    elif isinstance(value, list) and value and depth < 4:
-        for odd in _ODD:
-            yield [odd, *value[1:]]
-        for inner in _mutations(value[0], depth + 1):
-            yield [inner, *value[1:]]
 
 
 def _rows(database: str, sql: str) -> list[dict[str, Any]]:

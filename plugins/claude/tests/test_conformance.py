@@ -33,9 +33,25 @@ class TestClaudeImporter(ImporterSuite):
         saved = folder / "tool-results" / "b1.txt"
         saved.write_text("line 1\nline 2\n")
         frame = f"<persisted-output>\nOutput too large. Full output saved to: {saved}\n\nline 1"
-        write(folder.with_suffix(".jsonl"), [*turn(1, "README.md"), *turn(3, frame)])
+        said = {"type": "text", "text": "PLANTED IN PROSE"}
+        thought = {"type": "thinking", "thinking": "PLANTED IN REASONING", "signature": "x"}
+        beside = [
+            record(0, "user", "PLANTED IN A PROMPT"),
+            record(7, "assistant", [said, thought]),
+            {"type": "last-prompt", "sessionId": "s-1", "lastPrompt": "PLANTED IN A PROMPT"},
+            {"type": "api-request", "sessionId": "s-1", "params": "PLANTED IN A REQUEST"},
+        ]
+        write(folder.with_suffix(".jsonl"), [*turn(1, "README.md"), *turn(3, frame), *beside])
         write(folder / "subagents" / "agent-a7.jsonl", turn(5, "found"))
         return {"projects": str(root)}
+
+    @pytest.fixture
+    def excluded(self):
+        return [f"PLANTED IN {where}" for where in ("PROSE", "REASONING", "A PROMPT", "A REQUEST")]
+
+    @pytest.fixture
+    def kept(self):
+        return ["README.md", "line 1\nline 2\n", "toolu_1"]
 
 
 def turn(number, text):
@@ -43,14 +59,18 @@ def turn(number, text):
     use = {"type": "tool_use", "id": f"toolu_{number}", "name": "Bash", "input": {"command": "ls"}}
     got = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": text}
     for at, kind, block in ((number, "assistant", use), (number + 1, "user", got)):
-        yield {
-            "type": kind,
-            "uuid": f"u-{at}",
-            "parentUuid": f"u-{at - 1}",
-            "sessionId": "s-1",
-            "timestamp": f"2026-11-30T03:00:0{at}.000Z",
-            "message": {"role": kind, "content": [block]},
-        }
+        yield record(at, kind, [block])
+
+
+def record(at, kind, content):
+    return {
+        "type": kind,
+        "uuid": f"u-{at}",
+        "parentUuid": f"u-{at - 1}",
+        "sessionId": "s-1",
+        "timestamp": f"2026-11-30T03:00:0{at}.000Z",
+        "message": {"role": kind, "content": content},
+    }
 
 
 def write(path, records):

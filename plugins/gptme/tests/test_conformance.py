@@ -21,12 +21,12 @@ class TestGptmeImporter(ImporterSuite):
     def roots(self, tmp_path):
         root = tmp_path / "logs"
         conversations = {
-            "markdown": ["```shell\nls\n```", None],
+            "markdown": ["PLANTED IN PROSE\n```shell\nls\n```", None],
             "tool": ['@shell(call_1): {"command": "ls"}', "call_1"],
         }
         for name, (text, call_id) in conversations.items():
             messages = [
-                {"role": "user", "content": "please"},
+                {"role": "user", "content": "PLANTED IN A PROMPT"},
                 {"role": "assistant", "content": text, "metadata": {"model": "local/mock"}},
                 {"role": "system", "content": "README.md"}
                 | ({"call_id": call_id} if call_id else {}),
@@ -38,6 +38,14 @@ class TestGptmeImporter(ImporterSuite):
             ]
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return {"logs": str(root)}
+
+    @pytest.fixture
+    def excluded(self):
+        return ["PLANTED IN A PROMPT", "PLANTED IN PROSE"]
+
+    @pytest.fixture
+    def kept(self):
+        return ["README.md", "ls"]
 
 
 class TestGptmeSpools(SpoolSuite):

@@ -23,10 +23,11 @@ class TestPiImporter(ImporterSuite):
     def roots(self, tmp_path):
         root = tmp_path / "sessions"
         use = {"type": "toolCall", "id": "call_1", "name": "bash", "arguments": {"command": "ls"}}
+        thought = {"type": "thinking", "thinking": "PLANTED IN REASONING"}
         got = [{"type": "text", "text": "README.md"}]
         messages = [
-            {"role": "user", "content": "please"},
-            {"role": "assistant", "content": [use], "provider": "mock", "model": "mock"},
+            {"role": "user", "content": "PLANTED IN A PROMPT"},
+            {"role": "assistant", "content": [thought, use], "provider": "mock", "model": "mock"},
             {"role": "toolResult", "toolCallId": "call_1", "content": got, "isError": False},
         ]
         for session in ("s-1", "s-2"):
@@ -39,6 +40,14 @@ class TestPiImporter(ImporterSuite):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return {"sessions": str(root)}
+
+    @pytest.fixture
+    def excluded(self):
+        return ["PLANTED IN A PROMPT", "PLANTED IN REASONING"]
+
+    @pytest.fixture
+    def kept(self):
+        return ["README.md", "call_1"]
 
 
 class TestPiTraces(TraceSuite):
