@@ -1,5 +1,7 @@
-"""`yarp receipt` as a whole process, over captures of real spools."""
+"""`yarp receipt` over captures of real spools."""
 
+import contextlib
+import io
 import json
 import os
 import signal
@@ -10,6 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from yarp.cli import root
 from yarp.cli.receipt import command
 from yarp.spool import live
 from yarp.spool.declared import SpoolLocation
@@ -55,6 +58,8 @@ spool.finish(exit_code=2)
 def logs(plugin_site, monkeypatch, tmp_path):
     """A host that spools, with its logs here."""
     plugin_site.install("acme", HOST)
+    # Not the first one: that is the program's own, where no plugin comes from.
+    monkeypatch.setattr(sys, "path", [sys.path[0], str(plugin_site.path), *sys.path[1:]])
     monkeypatch.setenv("YARP_PLUGINS", "acme")
     folder = tmp_path / "logs"
     folder.mkdir(mode=0o700)
@@ -75,11 +80,19 @@ def keep(folder, out=OUT, err=b"broken\n", representation=Representation.REPLACE
     return spool.finish(**{"exit_code": 2, **more})
 
 
-def receipt(*words, status=0, **more):
-    done = subprocess.run(
-        [*PROGRAM, "receipt", *words], capture_output=True, check=False, timeout=60, **more
-    )
-    assert done.returncode == status, done
+class Done:
+    def __init__(self, stdout, stderr):
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+def receipt(*words, status=0):
+    """The command in this process: a hundred interpreters would take their time to start."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        ended = root.main(["yarp", "receipt", *words])
+    done = Done(out.buffer.getvalue(), err.buffer.getvalue())
+    assert ended == status, (ended, done.stdout, done.stderr)
     return done
 
 
