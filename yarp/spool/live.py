@@ -240,10 +240,13 @@ def aligned(data: bytes) -> bytes:
 def claim(location: SpoolLocation, capture_id: str) -> bool:
     """Whether the one automatic completion of a capture is the caller's to tell; True once, ever.
 
-    Reads have no part in it. Raises StorageError when it cannot be told for the disk's sake.
+    Reads have no part in it, and one that still runs has no completion. Raises StorageError when
+    the marker cannot be stored.
     """
     name = names.delivered(names.require_id(capture_id))
     with _opened(location) as directory:
+        if _find(directory, location, capture_id).capture is CaptureState.PENDING:
+            return False
         try:
             file = os.open(
                 name,

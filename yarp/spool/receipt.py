@@ -171,6 +171,11 @@ class Receipt:
         """The stream of that name; None: there is none."""
         return next((one for one in self.streams if one.name == name), None)
 
+    def elsewhere(self, state: ReferenceState = ReferenceState.NEEDS_TRANSFER) -> Receipt:
+        """The receipt for somebody who cannot reach the files: what is known, and no path."""
+        streams = tuple(attrs.evolve(stream, reference=None) for stream in self.streams)
+        return attrs.evolve(self, streams=streams, reference_state=state)
+
     def plain(self) -> dict[str, Any]:
         """The receipt as a JSON object."""
         value: dict[str, Any] = attrs.asdict(self, value_serializer=_plain)

@@ -17,6 +17,7 @@ import attrs
 from yarp.errors import UsageError, YarpError
 from yarp.spool import live, names, preview, statement
 from yarp.spool.accounts import Accounts
+from yarp.spool.credentials import CREDENTIALS
 from yarp.spool.files import Files
 from yarp.spool.preview import Budget, Ends, Preview
 from yarp.spool.receipt import (
@@ -60,7 +61,7 @@ class Spool:
         *,
         identity: Identity | None = None,
         representation: Representation = Representation.REDACTED_TEXT,
-        redactors: Sequence[Redactor] = (),
+        redactors: Sequence[Redactor] = (CREDENTIALS,),
         policy: str = LOSSY,
         label: str | None = None,
         streams: Sequence[str] = names.STREAMS,
@@ -86,8 +87,10 @@ class Spool:
         self.capture = CaptureState.PENDING
         self.reason: str | None = None
         self.problem: str | None = None
+        self._doubt: str | None = None
         self._location = location
-        self._redactors = tuple(redactors)
+        redacts = representation is Representation.REDACTED_TEXT
+        self._redactors = tuple(redactors) if redacts else ()
         self._budget = budget or Budget()
         self._settle_seconds = settle_seconds
         self._told = published
@@ -248,17 +251,14 @@ class Spool:
     def _conclude(self, unended: str, upstream: str | None) -> None:
         """Decide the capture's state, and have the receipt published where there are files."""
         seen = [self.accounting(n) for n in range(len(self.streams))]
-        with self._lock:
-            if self.capture is CaptureState.PENDING:
-                if not all(one.ended for one in seen):
-                    self.capture, self.reason = CaptureState.PARTIAL, unended
-                elif any(one.discarded for one in seen):
-                    # It came after what was said to be the end.
-                    self.capture, self.reason = CaptureState.PARTIAL, "late-output"
-                elif any(one.omitted for one in seen):
-                    self.capture, self.reason = CaptureState.PARTIAL, "undecided-omitted"
-                elif upstream is not None:
-                    self.capture, self.reason = CaptureState.PARTIAL, upstream
+        if not all(one.ended for one in seen):
+            self._doubt = unended
+        elif any(one.discarded for one in seen):
+            self._doubt = self.reason or "late-output"  # it came after what was said to be the end
+        elif any(one.omitted for one in seen):
+            self._doubt = "undecided-omitted"
+        else:
+            self._doubt = upstream
         with self._order:
             if self._inline is not None and self._shown().fact.state is PreviewState.HEAD_TAIL:
                 self._spill()
@@ -322,10 +322,11 @@ class Spool:
 
     def _state(self) -> tuple[CaptureState, str | None]:
         with self._lock:
-            state, reason = self.capture, self.reason
-            finishing = self._finishing
+            state, reason, finishing = self.capture, self.reason, self._finishing
         if state is CaptureState.PENDING and finishing:
-            return CaptureState.COMPLETE, reason
+            # Nothing stopped the keeping. It may be that not everything came to be kept.
+            whole = self._doubt is None
+            return CaptureState.COMPLETE if whole else CaptureState.PARTIAL, self._doubt
         kept = self._inline is not None or any(
             self.accounting(n).committed for n in range(len(self.streams))
         )
@@ -389,7 +390,8 @@ class Spool:
 
     def _bounded(self, label: str) -> str:
         """A label without secrets and without line ends, of bounded length."""
-        way = transform(Representation.REDACTED_TEXT, self._redactors)
+        redactors = self._redactors or (CREDENTIALS,)
+        way = transform(Representation.REDACTED_TEXT, redactors)
         text = way.feed(label.encode("utf-8", "replace")) + way.finish(ended=True)
         line = " ".join(preview.safe(text).split())
         return line if len(line) <= _LABEL_CHARACTERS else line[: _LABEL_CHARACTERS - 1] + "…"

@@ -101,6 +101,9 @@ class Store:
         files = self.files
         if files is None:
             return
+        if self._writer.given_up:
+            files.close()
+            return
         try:
             files.settle()
             made = receipt(files)

@@ -80,7 +80,8 @@ class Writer:
     def close(self, last: Callable[[], None], timeout_seconds: float) -> bool:
         """Store what is queued, then have `last` called on the thread; once only.
 
-        False: the storage did not answer in time. Then `commits` says no from now on.
+        False: the storage did not answer in time. `last` is called when it does, to let go of
+        it; nobody waits any more, and `commits` says so.
         """
         with self._changed:
             self._open = False
@@ -97,6 +98,11 @@ class Writer:
                 self._size = 0
                 self._changed.notify_all()
         return self._done.wait(timeout_seconds if self._committing else 0)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether nobody waits for this storage any more."""
+        return self._given_up
 
     def commits(self) -> bool:
         """Whether somebody still waits for what `last` does; if so, they wait on for its end."""
@@ -129,7 +135,7 @@ class Writer:
                     self._size = 0
                 self._changed.notify_all()
         try:
-            if self._last is not None and not self._given_up:
+            if self._last is not None:
                 self._last()
         finally:
             self._done.set()
