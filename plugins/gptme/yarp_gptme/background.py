@@ -15,6 +15,7 @@ from yarp.plugin import CaptureState, ProcessState
 from yarp_gptme.captures import STDERR, STDOUT, Capture, Policy, at_end
 from yarp_gptme.foreground import ATTRIBUTE, Shell
 from yarp_gptme.patches import Target
+from yarp_gptme.say import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -74,15 +75,18 @@ class Background:
     def _start_reader(self, inner: Callable[..., None]) -> Callable[..., None]:
         def start_reader(self_: Any) -> None:
             directory = None if self_.log_dir is None else str(self_.log_dir)
-            capture = Capture(
-                self._policy,
-                directory,
-                self_.command,
-                session=self_.conversation_id,
-                job_id=str(self_.id),
-            )
-            setattr(self_, ATTRIBUTE, capture)
-            capture.launched()
+            try:
+                capture = Capture(
+                    self._policy,
+                    directory,
+                    self_.command,
+                    session=self_.conversation_id,
+                    job_id=str(self_.id),
+                )
+                setattr(self_, ATTRIBUTE, capture)
+                capture.launched()
+            except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody a job
+                fault("an output is not kept", error)
             inner(self_)
 
         return start_reader
@@ -104,7 +108,7 @@ def _append_output(inner: Callable[..., None]) -> Callable[..., None]:
                 capture.take(stream, data)
             # gptme flushes its decoder at a pipe's end, and when it gives up waiting for it.
             if final and at_end(fd):
-                capture.spool.ended(stream)
+                capture.ended(stream)
         inner(self, fd, stdout_fd, data, final=final)
 
     return _append_output

@@ -11,18 +11,28 @@ import select
 import threading
 from typing import TYPE_CHECKING, Any
 
-from yarp.plugin import CallStarted, CaptureState, ProcessState, SpoolLocation, open_spool
+from yarp.plugin import (
+    CallStarted,
+    CaptureState,
+    ProcessState,
+    Receipt,
+    Representation,
+    SpoolLocation,
+    open_spool,
+)
 from yarp_gptme import place
-from yarp_gptme.record import AGENT, current
+from yarp_gptme.calls import AGENT, current
+from yarp_gptme.say import fault, say_once
 
 if TYPE_CHECKING:
-    from yarp.plugin import Receipt, Spool
+    from yarp.plugin import Spool
 
 STDOUT, STDERR = 0, 1
 # Codes that gptme makes up, where nobody knows the process's own.
 TIMED_OUT, OVER_CAP = -124, -125
 _INLINE_BYTES = 16 << 10
 SANITATION = "gptme"
+_FAULT = "fault-inside-yarp"
 _SANDBOXES = ("firejail", "bwrap")
 
 
@@ -33,6 +43,7 @@ class Policy:
         self.job_bytes = _mebibytes(settings.get("job_mib"), 32)
         self.conversation_bytes = _mebibytes(settings.get("conversation_mib"), 128)
         self.bounded = settings.get("preview", "bounded") != "gptme"
+        self.reduces = settings.get("reduce") is True
         never = settings.get("never_spool")
         self.never = tuple(map(str, never)) if isinstance(never, list) else ()
 
@@ -71,14 +82,8 @@ def spool_at(
     )
     with place.known(found):
         return open_spool(
-            started, sanitation=SANITATION, suppressed=suppressed, report=_say, **options
+            started, sanitation=SANITATION, suppressed=suppressed, report=say_once, **options
         )
-
-
-def _say(message: str) -> None:
-    from yarp_gptme.inside import say_once
-
-    say_once(message)
 
 
 class Capture:
@@ -102,6 +107,7 @@ class Capture:
         self.killed: bool | None = None
         self.receipt: Receipt | None = None
         self.done = threading.Event()
+        self._broken = False
         self.spool = spool_at(
             policy.location(conversation, slack_bytes),
             session=session,
@@ -119,7 +125,23 @@ class Capture:
 
     def take(self, stream: int, data: bytes) -> None:
         """Take what was read, before anything of it is decoded or given up."""
-        self.spool.take(stream, data)
+        if not self._broken:
+            try:
+                self.spool.take(stream, data)
+            except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody an output
+                self._break(error)
+
+    def ended(self, stream: int) -> None:
+        """A stream had its real end."""
+        if not self._broken:
+            try:
+                self.spool.ended(stream)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._break(error)
+
+    def _break(self, error: Exception) -> None:
+        self._broken = True
+        fault("an output is not kept", error)
 
     def finish(
         self,
@@ -132,14 +154,24 @@ class Capture:
     ) -> Receipt:
         """Publish the receipt, and have the archive know of it. `code` below 0 is a signal's."""
         first = not self.done.is_set()
-        self.receipt = self.spool.finish(
-            process,
-            exit_code=code if code is not None and code >= 0 else None,
-            signal=-code if code is not None and code < 0 else None,
-            process_reason=reason,
-            unended=unended,
-            upstream=upstream,
-        )
+        try:
+            self.receipt = self.spool.finish(
+                process,
+                exit_code=code if code is not None and code >= 0 else None,
+                signal=-code if code is not None and code < 0 else None,
+                process_reason=reason,
+                unended=_FAULT if self._broken else unended,
+                upstream=_FAULT if self._broken else upstream,
+            )
+        except Exception as error:  # noqa: BLE001 - as above
+            self._break(error)
+            self.receipt = Receipt(
+                self.spool.identity.capture_id,
+                process=process,
+                capture=CaptureState.FAILED,
+                capture_reason=_FAULT,
+                representation=Representation.REDACTED_TEXT,
+            )
         self.done.set()
         call = current()
         if first and call is not None:

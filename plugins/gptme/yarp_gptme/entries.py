@@ -11,13 +11,13 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from yarp_gptme.calls import SECRET_TOOLS
 from yarp_gptme.captures import receipt_text
-from yarp_gptme.record import SECRET_TOOLS
 from yarp_gptme.storage import keep
 
 if TYPE_CHECKING:
+    from yarp_gptme.calls import Call
     from yarp_gptme.captures import Policy
-    from yarp_gptme.record import Call
 
 # Of a text that is longer, gptme's shell tool shows head and tail (10,000 tokens of 4).
 LARGE_CHARACTERS = 40_000

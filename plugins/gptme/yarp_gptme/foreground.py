@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextvars
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from yarp.plugin import CaptureState, ProcessState, ReferenceState, YarpError
+from yarp_gptme.calls import conversation_id, current
 from yarp_gptme.captures import (
     OVER_CAP,
     STDERR,
@@ -26,7 +28,7 @@ from yarp_gptme.captures import (
 )
 from yarp_gptme.framing import Frame
 from yarp_gptme.patches import Target
-from yarp_gptme.record import conversation_id, current
+from yarp_gptme.say import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -114,7 +116,7 @@ class Shell(Capture):
         bounded = self._bounded and self.frame is None
         if bounded:
             for stream in range(len(self.spool.streams)):
-                self.spool.ended(stream)
+                self.ended(stream)
         left = _descendants(self.session) - self._children
         return self.finish(
             process,
@@ -198,9 +200,15 @@ class Foreground:
             from gptme.tools.shell import get_shell
 
             session = get_shell()
-            capture = Shell(self._policy, None if logdir is None else str(logdir), cmd, session)
-            setattr(session, ATTRIBUTE, capture)
             given = inner(cmd, logdir, timeout)
+            directory = None if logdir is None else str(logdir)
+            try:
+                capture = Shell(self._policy, directory, cmd, session)
+            except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody a command
+                fault("an output is not kept", error)
+                yield from given
+                return
+            setattr(session, ATTRIBUTE, capture)
             try:
                 while True:
                     token = _running.set(capture)
@@ -244,19 +252,42 @@ class Foreground:
             except OSError as error:
                 # What gptme wanted to save cannot be; what it was and how it ended is true still.
                 problem = error
-            shown = own
-            large = capture.cut and len(own) > _MOST_CHARACTERS
-            if problem or (large and self._policy.bounded and not _has_budgets()):
-                frame = inner(cmd, "", "", returncode, interrupted, *rest, **named)
-                shown = _bounded(frame, capture) or own or frame
-            if receipt.reference_state is ReferenceState.LOCAL or _lost(receipt):
-                shown = f"{shown.rstrip()}\n\n{capture.lines()}\n"
-            if call is not None and own and shown != own:
-                call.shown.append((shown, own))
-                _keep_whole(call, capture, receipt)
-            return shown
+            frame = partial(inner, cmd, "", "", returncode, interrupted, *rest, **named)
+            made = _Made(own, problem, (cmd, stdout, stderr, returncode), frame)
+            try:
+                return self._present(made, capture, call, receipt)
+            except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody a result
+                fault("a result is shown as gptme has it", error)
+                return own or frame()
 
         return _format_shell_output
+
+    def _present(self, made: _Made, capture: Shell, call: Any, receipt: Receipt) -> str:
+        """What is shown in the end, and what the archive is to know of it."""
+        shown, short = made.own, None
+        if self._policy.reduces and call is not None and receipt.process is ProcessState.EXITED:
+            short = _shortened(call, *made.of, receipt)
+        large = capture.cut and len(made.own) > _MOST_CHARACTERS
+        bounded = large and self._policy.bounded and not _has_budgets()
+        if made.problem or bounded or short is not None:
+            body = capture.spool.preview().body if short is None else short
+            frame = made.frame()
+            shown = _framed(frame, body) or made.own or frame
+        if receipt.reference_state is ReferenceState.LOCAL or _lost(receipt):
+            shown = f"{shown.rstrip()}\n\n{capture.lines()}\n"
+        if call is not None and made.own and shown != made.own:
+            call.shown.append((shown, made.own))
+            _keep_whole(call, capture, receipt)
+        return shown
+
+
+class _Made(NamedTuple):
+    """What gptme made of a command: its own words, or why there are none, and what it was."""
+
+    own: str
+    problem: OSError | None
+    of: tuple[str, str, str, int | None]
+    frame: Callable[[], str]
 
 
 def _has_budgets() -> bool:
@@ -264,16 +295,30 @@ def _has_budgets() -> bool:
     return any(os.environ.get(f"GPTME_SHELL_TRUNC_{name}") for name in _BUDGETS)
 
 
-def _bounded(frame: str, capture: Shell) -> str | None:
-    """The words of gptme around our preview; None: they are other words than are known."""
+def _framed(frame: str, body: str) -> str | None:
+    """The words of gptme around a body of ours; None: they are other words than are known."""
     nothing = next((words for words in _NOTHING if words in frame), None)
     if nothing is None:
         return None
     from gptme.util.context import md_codeblock
 
-    body: str = md_codeblock("output", capture.spool.preview().body)
+    block: str = md_codeblock("output", body)
     before, _, after = frame.rpartition(nothing)
-    return f"{before}{body}\n\n{after}"
+    return f"{before}{block}\n\n{after}"
+
+
+def _shortened(
+    call: Any, command: str, stdout: str, stderr: str, code: int | None, receipt: Receipt
+) -> str | None:
+    """What a rule makes of the output, where the archive is at hand."""
+    from yarp_gptme.inside import active
+
+    here = active()
+    if here is None or here.recorder is None:
+        return None
+    gap = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
+    complete = receipt.capture is CaptureState.COMPLETE
+    return here.recorder.shorten(call, command, stdout + gap + stderr, code, complete=complete)
 
 
 def _lost(receipt: Receipt) -> bool:

@@ -8,7 +8,6 @@ of it back.
 from __future__ import annotations
 
 import atexit
-import logging
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,12 @@ from yarp_gptme.foreground import Foreground
 from yarp_gptme.install import NAME
 from yarp_gptme.patches import Mismatch, Patches, Target
 from yarp_gptme.record import Recorder
+from yarp_gptme.say import say_once
 from yarp_gptme.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-logger = logging.getLogger("yarp_gptme")
 # Below all others: what they change of an input is in it, what they say of a result is out.
 _LAST = -1_000_000
 _EXECUTE = Target("gptme.tools.base:ToolUse.execute", "self, log=, workspace=, on_result_message=")
@@ -89,16 +88,6 @@ def active() -> Active | None:
     return _active
 
 
-_said: set[str] = set()
-
-
-def say_once(message: str) -> None:
-    """Tell the user, once a process; the model reads none of it."""
-    if message not in _said:
-        _said.add(message)
-        logger.warning("yarp: %s", message)
-
-
 def init(config: Any) -> None:
     """Called by gptme once, before its tools are set up."""
     settings = settings_of(_table(config.user), _table(config.project))
@@ -119,7 +108,6 @@ def activate(settings: dict[str, Any]) -> Active:
     """Switch on what the settings ask for, as far as this gptme allows."""
     global _active  # noqa: PLW0603 - one process, one plugin
     deactivate()
-    _said.clear()
     _active = Active(settings)
     if settings.get("spool", True):
         _active.spool()

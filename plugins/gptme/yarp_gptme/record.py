@@ -8,75 +8,39 @@ alone are used, and what they do not tell stays `started`.
 
 from __future__ import annotations
 
-import contextvars
 import getpass
 import os
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
+from yarp_gptme.calls import (
+    AGENT,
+    SECRET_TOOLS,
+    SHELL_TOOL,
+    Call,
+    conversation_directory,
+    conversation_id,
+    input_of,
+    model,
+    now_ms,
+    running,
+    text,
+    working_directory,
+)
 from yarp_gptme.client import Client, Failed, Off, Refused
+from yarp_gptme.say import fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-AGENT = "gptme"
-SHELL_TOOL = "shell"
-# What gptme asks the user for in secret: the answer is kept by nobody.
-SECRET_TOOLS = frozenset({"elicit"})
 _WITHHELD = "[withheld: this tool asks for secrets]"
 _BEGIN_S = 30.0
 _AFTER_S = 2.0
 _TRIES = 100
-_MAX_SURROGATES = "replace"
-
-_current: contextvars.ContextVar[Call | None] = contextvars.ContextVar("yarp_call", default=None)
 
 
 class Blocked(BaseException):
     """The call must not run. No `Exception`, since gptme goes on after those."""
-
-
-class Call:
-    """One call on its way. `shown` pairs what we put into its result with what gptme had there."""
-
-    def __init__(self, tool_use: Any, conversation: str | None) -> None:
-        self.tool_use = tool_use
-        self.tool: str = tool_use.tool
-        self.conversation = conversation
-        self.before = input_of(tool_use)
-        self.source_call_id: str | None = None
-        self.archive_ref: str | None = None
-        self.started_at_ms = now_ms()
-        self.begun = False
-        self.lost = False
-        self.posted = False
-        self.exit_code: int | None = None
-        self.failed = False
-        self.shown: list[tuple[str, str]] = []
-        self.receipts: list[dict[str, Any]] = []
-        self.full_output_path: str | None = None
-
-
-def current() -> Call | None:
-    """The call whose tool runs in this context."""
-    return _current.get()
-
-
-def conversation_id() -> str | None:
-    """The conversation that a tool runs for, as gptme's own job control tells it."""
-    from gptme.tools.shell_background import _current_conversation_id
-
-    found = _current_conversation_id()
-    return None if found is None else str(found)
-
-
-def conversation_directory() -> str | None:
-    """The directory of that conversation."""
-    from gptme.tools.shell_background import _current_log_dir
-
-    found = _current_log_dir()
-    return None if found is None else str(found)
 
 
 class Recorder:
@@ -158,22 +122,22 @@ class Recorder:
 
     def _next(self, call: Call, given: Generator[Any, None, None]) -> Any:
         """The next message, with the call known to all that runs for it; None: no more."""
-        token = _current.set(call)
         self._calls[id(call.tool_use)] = call
         try:
-            return next(given, None)
+            with running(call):
+                return next(given, None)
         finally:
             self._calls.pop(id(call.tool_use), None)
-            _current.reset(token)
 
     def _declared(self, call: Call, message: Any) -> Any:
         if self._declare is None:
             return message
-        token = _current.set(call)
         try:
-            return self._declare(call, message, conversation_directory())
-        finally:
-            _current.reset(token)
+            with running(call):
+                return self._declare(call, message, conversation_directory())
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody a result
+            fault("a result is not kept", error)
+            return message
 
     def _finish(self, call: Call, shown: list[Any]) -> None:
         """What gptme gave as the result: of a call that raised, the message that says so."""
@@ -243,7 +207,7 @@ class Recorder:
 
     def _begin(self, call: Call, session: dict[str, Any], log: Any) -> None:
         use = call.tool_use
-        provider, model = _model()
+        provider, name = model()
         fields = {
             "inputBefore": call.before,
             "inputAfter": input_of(use),
@@ -255,8 +219,8 @@ class Recorder:
                 "sourceCallId": call.source_call_id,
                 "toolName": text(call.tool) or "(no name)",
                 "provider": provider,
-                "model": model,
-                "workingDirectory": text(_working_directory()),
+                "model": name,
+                "workingDirectory": text(working_directory()),
                 "startedAtMs": call.started_at_ms,
                 "requiresStreams": False,
             }
@@ -312,8 +276,46 @@ class Recorder:
             )
         except (Refused, Failed, Off) as error:
             self._say(f"a result could not be archived: {error}")
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody a result
+            fault("a result is not archived", error)
         finally:
             call.lost = True
+
+    def shorten(
+        self, call: Call, command: str, output: str, code: int | None, *, complete: bool
+    ) -> str | None:
+        """What a rule of YARP's makes of a command's output; None: no rule, or not now.
+
+        The whole text is in the archive then, and the answer names the way back to it.
+        """
+        if not call.begun or call.lost:
+            return None
+        session = _session(call)
+        identity = {"sourceCallId": call.source_call_id}
+        completeness = "complete" if complete else "incomplete"
+        fields = {
+            "command": command,
+            "text": output,
+            "isError": code != 0,
+            "exitCode": code,
+            "sourceCompleteness": completeness,
+        }
+        try:
+            if self._client.hello(session).get("pruningEnabled") is False:
+                return None
+            found = self._client.request(
+                "reduce", session, {**identity, **fields}, patience_s=_AFTER_S
+            )
+            if found.get("changed") is not True:
+                return None
+            if found.get("needsResultText") is True:
+                kept = {"text": output, "sourceCompleteness": completeness}
+                fields = {**identity, **kept, "capturedAtMs": now_ms()}
+                self._client.request("result_text", session, fields, patience_s=_AFTER_S)
+        except (Refused, Failed, Off) as error:
+            self._say(f"a result is not shortened: {error}")
+            return None
+        return str(found["content"])
 
     def _result_before(self, call: Call, session: dict[str, Any], fields: dict[str, Any]) -> None:
         path = call.full_output_path
@@ -347,27 +349,6 @@ class Recorder:
         return base if times == 1 else f"{base}#{times}"
 
 
-def input_of(use: Any) -> dict[str, Any]:
-    """What the model asked for: named arguments, or the text of a code block and its words."""
-    if use.kwargs:
-        return dict(use.kwargs)
-    key = "command" if use.tool == SHELL_TOOL else "content"
-    given = {key: use.content, "args": list(use.args) if use.args else None}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def now_ms() -> int:
-    """Unix milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-def text(value: object) -> str | None:
-    """A name for a column, which holds no lone surrogates."""
-    if value is None:
-        return None
-    return str(value).encode(errors=_MAX_SURROGATES).decode()
-
-
 def _times(log: Any, call_id: str) -> int:
     """How often the model has used this id in the conversation, this time included."""
     mark = f"({call_id}):"
@@ -389,25 +370,6 @@ def _account() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return str(os.getuid())  # a user without an entry in the password file
-
-
-def _model() -> tuple[str | None, str | None]:
-    try:
-        from gptme.llm.models import get_default_model
-
-        found = get_default_model()
-        return text(found.provider), text(found.model)
-    except Exception:  # noqa: BLE001 - of another gptme, or none is set: it is not known
-        return None, None
-
-
-def _working_directory() -> str | None:
-    from gptme.tools import shell
-
-    try:
-        return shell.get_workspace_cwd() or os.getcwd()
-    except (AttributeError, OSError):
-        return None
 
 
 def _result(call: Call, messages: list[Any], note: str | None) -> dict[str, Any]:

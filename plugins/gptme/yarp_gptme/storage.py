@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import CaptureState
 from yarp_gptme import place
+from yarp_gptme.calls import conversation_id, current
 from yarp_gptme.captures import STDERR, STDOUT, spool_at
 from yarp_gptme.foreground import running
 from yarp_gptme.patches import Target
-from yarp_gptme.record import conversation_id, current
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -416,3 +416,35 @@ found["project"] = inside.settings_of({}, project)
     assert (found["both"]["archive"], found["both"]["preview"]) == (True, "gptme")
     assert found["both"]["never_spool"] == ["a", "b"]
     assert found["project"]["program"] is None
+
+
+def test_a_fault_of_ours_costs_nobody_an_output(inside):
+    found = inside("""
+activate()
+from yarp_gptme import captures
+def broken(*a, **k): raise RuntimeError("broken")
+for part in ("take", "ended", "finish"):
+    class Spool: pass
+    real = captures.spool_at
+    def made(*a, part=part, real=real, **k):
+        spool = real(*a, **k)
+        setattr(spool, part, broken)
+        return spool
+    captures.spool_at = made
+    (shown,) = command("seq 1 20000; (exit 3)")
+    job = jobs.start_background_job("seq 1 5000; exit 4")
+    job._reader_thread.join(20)
+    text = jobs._completion_message(job).content
+    found[part] = ["Return code: 3" in shown, "20000" in shown, "exit code 4" in text, "5000" in text,
+                   str(job._yarp_capture.receipt.capture_reason)]
+    captures.spool_at = real
+captures.spool_at = broken
+(shown,) = command("seq 1 20000; (exit 3)")
+job = jobs.start_background_job("seq 1 5000; exit 4")
+job._reader_thread.join(20)
+found["none"] = ["Return code: 3" in shown, "20000" in shown, "exit code 4" in jobs._completion_message(job).content]
+""")
+    assert found["none"] == [True, True, True]
+    for part in ("take", "ended", "finish"):
+        assert found[part][:3] == [True, True, True], part
+        assert found[part][4] == "fault-inside-yarp"

@@ -280,6 +280,25 @@ def test_configured_credentials_never_reach_a_file(place):
     del model
 
 
+def test_with_reduce_a_rule_answers_and_the_whole_text_is_in_the_archive(place):
+    place.set(reduce=True)
+    (place.project / "test_rows.py").write_text(
+        "import unittest\n\nclass TestRows(unittest.TestCase): pass\n\n"
+        "def make(n): return lambda self: self.assertEqual(n, 5 if n == 118 else n)\n\n"
+        "for n in range(300): setattr(TestRows, f'test_row_{n:03}', make(n))\n"
+    )
+    model = place.run([[("shell", {"command": "python3 -m unittest -v"})]])
+    shown = model.results()["call_demo_0_0"]
+    assert "test_row_118" in shown
+    assert "test_row_007" not in shown
+    assert "Return code: 1" in shown
+    call = place.calls()["call_demo_0_0"]
+    assert call["archive_ref"] in shown
+    assert b"test_row_007" in call["result_text/before"]
+    assert "test_row_007" in json.loads(call["result/before"])["messages"][0]["content"]
+    assert "test_row_007" in place.yarp("search", call["archive_ref"], "test_row_007")
+
+
 def test_a_command_that_the_user_keeps_from_being_stored_is_not(place):
     place.set(never_spool=["seq"])
     model = place.run([[("shell", {"command": "seq 1 60000"})]])
