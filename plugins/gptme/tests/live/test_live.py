@@ -323,6 +323,7 @@ def test_an_interrupted_command_is_cancelled_and_its_call_says_so(place):
         )
         process.send_signal(signal.SIGINT)
         agent.until(place.receipts)
+        agent.until(lambda: [c["status"] for c in place.calls().values()] == ["finished"])
     finally:
         process.terminate()
         process.communicate(timeout=30)
@@ -334,7 +335,7 @@ def test_an_interrupted_command_is_cancelled_and_its_call_says_so(place):
     )
     assert place.stream(receipt, "stdout").endswith(b"\n20000\n")
     (call,) = place.calls().values()
-    assert (call["status"], call["is_error"]) == ("finished", 1)
+    assert call["is_error"] == 1
 
 
 def test_a_killed_gptme_leaves_what_is_partial_and_stays_partial(place):
