@@ -102,7 +102,7 @@ def killed_runs(new_store, tmp_path, count, seed):
 
 
 def test_after_a_kill_the_next_run_ends_as_an_undisturbed_one(new_store, tmp_path):
-    killed_runs(new_store, tmp_path, 4, seed=3)
+    killed_runs(new_store, tmp_path, 2, seed=3)
 
 
 @pytest.mark.slow

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from toy_agent import TOY, call, result, session
+
+from yarp.cli import dataset as cli
+from yarp.cli import root
+from yarp.dataset.database import Dataset
+from yarp.sources.importers import Importer, SourceOption
+
+SECRETS = ["SECRET-INPUT", "SECRET-OUTPUT", "SECRET-STRUCTURE", "SECRET-PROMPT"]
+
+
+class Plugins:
+    """The toy agent's importer, as a plugin would bring it."""
+
+    problems = ()
+
+    def __init__(self, importer):
+        self._importer = importer
+
+    def importers(self):
+        return {"toy": self._importer}
+
+
+@pytest.fixture
+def command(store, monkeypatch, capfd):
+    monkeypatch.setattr(cli, "_plugins", lambda _name: Plugins(TOY))
+
+    def run(*words, name="toolcall-extractor", stdin=None):
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        status = root.run(cli.command, name, list(words))
+        return status, *capfd.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def filled(store):
+    store.write(
+        "a.jsonl",
+        session("s", 1),
+        {"type": "note", "text": "SECRET-PROMPT"},
+        call("a", input={"k": "SECRET-INPUT"}),
+        result("a", "SECRET-OUTPUT", json={"k": "SECRET-STRUCTURE"}),
+        b'{"SECRET-PROMPT',
+        result("lost", "SECRET-OUTPUT"),
+        result("other", "SECRET-OUTPUT"),
+        call("b"),
+        result("b", "one SECRET-OUTPUT"),
+        result("b", "two SECRET-OUTPUT"),
+    )
+    return store
+
+
+def extract(command, store):
+    return command(
+        "extract", "--unix-user", "ann", "--database", store.database, "toy", "--sessions", str(store.sessions)
+    )  # fmt: skip
+
+
+def test_an_import_says_what_it_did_and_a_second_one_that_nothing_is_new(command, filled):
+    status, out, err = extract(command, filled)
+    assert (status, err) == (0, "")
+    assert out == (
+        "1 sources: 1 read, 0 unchanged, 0 touched but equal, 0 rejected, 0 newly gone\n"
+        "2 new calls, 4 new results\n"
+    )
+    assert extract(command, filled)[1].endswith("0 new calls, 0 new results\n")
+
+
+@pytest.mark.parametrize("words", [["stats"], ["issues"], ["verify"]])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_summaries_never_print_content(command, filled, words, more):
+    extract(command, filled)
+    status, out, err = command(*words, "--database", filled.database, *more)
+    assert out
+    assert not [secret for secret in SECRETS if secret in out + err]
+    assert status == (65 if words == ["verify"] else 0)
+    if more:
+        json.loads(out)
+
+
+def test_content_is_where_it_belongs_and_excluded_records_are_nowhere(command, filled):
+    extract(command, filled)
+    with open(filled.database, "rb") as file:
+        raw = file.read()
+    found = set()
+    with Dataset.read(filled.database) as dataset:
+        columns = dataset.rows(
+            "SELECT schema_name, table_name, column_name FROM duckdb_columns()"
+            " WHERE NOT internal AND data_type IN ('VARCHAR', 'BLOB')"
+        )
+        for schema, table, column in columns:
+            values = dataset.rows(f'SELECT "{column}" FROM "{schema}"."{table}"')
+            found |= {secret for secret in SECRETS for (value,) in values if secret in str(value)}
+    assert found == {"SECRET-INPUT", "SECRET-OUTPUT", "SECRET-STRUCTURE"}
+    assert b"SECRET-PROMPT" not in raw
+
+
+def test_verify_fails_while_a_result_has_no_call(command, filled):
+    extract(command, filled)
+    status, out, _ = command("verify", "--database", filled.database, "--json")
+    found = json.loads(out)
+    assert (status, found["valid"], found["orphan_results"]) == (65, False, 1)
+    filled.append("a.jsonl", call("other"))
+    extract(command, filled)
+    status, out, _ = command("verify", "--database", filled.database, "--json")
+    assert (status, json.loads(out)["valid"]) == (0, True)
+    assert json.loads(out)["calls_with_conflicting_results"] == 1
+
+
+def test_stream_and_ingest_are_one_pipe(command, filled, tmp_path):
+    words = ["stream", "--unix-user", "bob", "toy", "--sessions", str(filled.sessions)]
+    status, sent, err = command(*words)
+    assert (status, err) == (0, "")
+    ingest = ["ingest", "--unix-user", "bob", "--database", filled.database]
+    status, out, _ = command(*ingest, stdin=sent.encode())
+    assert (status, out.splitlines()[-1]) == (0, "2 new calls, 4 new results")
+    status, _, err = command(*ingest, stdin=sent.encode()[:-30])
+    assert (status, err.startswith("toolcall-extractor: ")) == (74, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["extract", "toy", "--sessions", "/x"], 64, "Missing option '--unix-user'"),
+        (["extract", "--unix-user", "ann", "toy"], 0, "Usage: "),
+        (["extract", "--unix-user", "ann", "nobody", "--sessions", "/x"], 64, "nobody"),
+        (
+            ["extract", "--unix-user", "ann", "toy", "--sessions", "/no/where"],
+            64,
+            "no directory that can be read",
+        ),
+        (["extract", "--unix-user", "", "toy", "--sessions", "/tmp"], 64, "must be named"),
+        (["stats", "--database", "/no/where.duckdb"], 65, "there is no dataset yet"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(command, store, words, status, said):
+    if "--sessions" in words and words[-1] == "/tmp":
+        words = [*words[:-1], str(store.sessions)]
+        words[1:1] = ["--database", store.database]
+    found, out, err = command(*words)
+    assert found == status
+    assert said in (out if status == 0 else err)
+    if status:
+        assert err.count("\n") == 1
+        assert err.startswith("toolcall-extractor: ")
+
+
+def test_each_option_of_an_importer_is_an_option_and_its_root_is_recorded(
+    command, store, monkeypatch
+):
+    (store.path / "state.db").write_bytes(b"")
+    seen = []
+    options = [
+        SourceOption("sessions", kind="directory", help="the sessions", default=".toy/sessions"),
+        SourceOption("state-db", kind="file", help="the index", required=False),
+    ]
+
+    def discover(roots):
+        seen.append(roots)
+        return TOY.discover(roots)
+
+    importer = Importer("toy", adapter_version=1, options=options, discover=discover, read=TOY.read)
+    monkeypatch.setattr(cli, "_plugins", lambda _name: Plugins(importer))
+    status, out, _ = command("extract", "--unix-user", "ann", "toy", "--help")
+    assert (status, "--state-db" in out, "~/.toy/sessions" in out) == (0, True, True)
+    state = str(store.path / "state.db")
+    words = [
+        "extract",
+        "--unix-user",
+        "ann",
+        "--database",
+        store.database,
+        "toy",
+        "--sessions",
+        str(store.sessions),
+    ]
+    assert command(*words, "--state-db", state)[0] == 0
+    assert command(*words)[0] == 0
+    assert seen == [
+        {"sessions": str(store.sessions), "state-db": state},
+        {"sessions": str(store.sessions)},
+    ]
+    assert store.rows("SELECT source_kind, root_path FROM source_roots ORDER BY 1") == [
+        ("sessions", str(store.sessions)),
+        ("state_db", state),
+    ]
+
+
+def test_progress_goes_to_stderr_once_a_run_takes_long(command, filled, monkeypatch):
+    monkeypatch.setattr(cli, "_PROGRESS_AFTER_S", -10)
+    _, out, err = extract(command, filled)
+    assert "of 1 sources" in err
+    assert "of 1 sources" not in out
+
+
+def test_the_console_script_and_the_command_are_the_same(plugin_site, store, yarp_home):
+    with open(os.path.join(os.path.dirname(__file__), "toy_agent.py")) as file:
+        code = file.read()
+    plugin_site.install(
+        "toy",
+        code
+        + "\nfrom yarp.plugin import hookimpl\n@hookimpl\ndef yarp_importers():\n    return [TOY]\n",
+    )
+    store.write("a.jsonl", session("s"), call("a"))
+    programs = os.path.dirname(sys.executable)
+    words = ["extract", "--unix-user", "ann", "toy", "--sessions", str(store.sessions)]
+    for number, start in enumerate(
+        ([f"{programs}/toolcall-extractor"], [f"{programs}/yarp", "dataset"])
+    ):
+        done = subprocess.run([*start, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"{1 - number} read" in done.stdout
+    assert os.path.exists(yarp_home / "data" / "toolcall-extractor" / "toolcalls.duckdb")
