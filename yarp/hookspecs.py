@@ -186,7 +186,6 @@ def yarp_importers() -> list[Importer] | None:
 def yarp_trace_readers() -> list[TraceReader] | None:
     """Bring readers of runtimes' traces into the index.
 
-    Not called yet: the index is not built.
     Called once by the commands of the index, never by a live call. None or an empty list:
     none. Readers are sorted by runtime; two for one runtime are an error that names both
     plugins. An exception fails the command, naming the plugin.

@@ -42,6 +42,7 @@ _COMMANDS = {
     "rules": ("yarp.cli.rules", "command", "List, explain, test and write rules."),
     "dataset": ("yarp.cli.dataset", "command", "Import past calls of agents; query them."),
     "stats": ("yarp.cli.stats", "command", "Tokens shown, against what the host would have shown."),
+    "index": ("yarp.cli.index", "command", "Past sessions of agents as SQL."),
     "config": ("yarp.cli.config", "command", "Read and edit the configuration."),
     "hook": ("yarp.hook", None, "Serve one event of an agent; what its hooks call."),
     "plugins": ("yarp.cli.plugins", "plugins", "List the plugins, or start a new one."),

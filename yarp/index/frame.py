@@ -90,6 +90,14 @@ class TraceFile:
             offset += len(chunk)
         return b"".join(pieces)
 
+    def content(self, offset: int, length: int) -> Iterator[bytes]:
+        """That many bytes of the content from `offset` on, in blocks; fewer at its end."""
+        for chunk in self._content(offset):
+            yield chunk[:length]
+            length -= len(chunk)
+            if length <= 0:
+                break
+
     def tail_hash(self, end: int) -> bytes:
         """The digest of the last 64 KiB before `end`; of nothing for a compressed file."""
         start = max(0, end - TAIL_BYTES)

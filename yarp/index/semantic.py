@@ -38,7 +38,8 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 def _check(kind: str) -> Callable[[Any], bool]:
     kind = kind.removesuffix("?")
     if "|" in kind:
-        return frozenset(kind.split("|")).__contains__
+        words = frozenset(kind.split("|"))
+        return lambda value: type(value) is str and value in words
     return _KINDS[kind]
 
 

@@ -226,19 +226,21 @@ class Store:
 
     # Policy
 
-    def policy(self, record_bytes: int | None, text_bytes: int | None) -> tuple[int, int]:
-        """The bounds of this database: those of its first sync, for good.
+    def policy(
+        self, asked: tuple[int | None, int | None], usual: tuple[int | None, int | None]
+    ) -> tuple[int, int]:
+        """The bounds of this database, of records and texts: those of its first sync, for good.
 
-        UsageError when a flag asks for others than a database that holds something has.
+        `usual` are those of a new one, as far as none are `asked` for. UsageError when others
+        are asked for than a database that holds something has.
         """
         row = self.sql.execute(
             "SELECT max_indexed_record_bytes, max_published_text_bytes FROM indexing_policy"
         ).fetchone()
-        wanted = (record_bytes or 16_777_216, text_bytes or 65_536)
         if row is None or self.empty:
-            self.sql.execute("REPLACE INTO indexing_policy VALUES (1, ?, ?)", wanted)
-            row = wanted
-        elif (record_bytes or row[0], text_bytes or row[1]) != row:
+            row = (asked[0] or usual[0] or 16_777_216, asked[1] or usual[1] or 65_536)
+            self.sql.execute("REPLACE INTO indexing_policy VALUES (1, ?, ?)", row)
+        elif (asked[0] or row[0], asked[1] or row[1]) != row:
             raise UsageError(
                 f"{self.path}: was built for records of {row[0]} and texts of {row[1]} bytes, "
                 "which no sync changes; use another database for other limits"

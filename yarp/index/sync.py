@@ -58,12 +58,16 @@ class _Source:
 
 @frozen
 class Options:
-    """How to sync: `rebuild` reads all anew, `verify` compares all that was indexed before."""
+    """How to sync: `rebuild` reads all anew, `verify` compares all that was indexed before.
+
+    The limits are of records and texts; `usual_limits` are for a new database.
+    """
 
     rebuild: bool = False
     verify: bool = False
     max_record_bytes: int | None = None
     max_text_bytes: int | None = None
+    usual_limits: tuple[int | None, int | None] = (None, None)
     busy_ms: int = 30_000
 
 
@@ -110,7 +114,8 @@ class _Sync:
             paths, report.problems = find(roots)
         with report.phase("prepare"):
             store.begin()
-            policy = store.policy(self.options.max_record_bytes, self.options.max_text_bytes)
+            asked = (self.options.max_record_bytes, self.options.max_text_bytes)
+            policy = store.policy(asked, self.options.usual_limits)
             store.commit()
             self.record_bytes = policy[0]
             report.policy = policy

@@ -1,0 +1,214 @@
+"""One bounded, read-only SQL statement over the index.
+
+The engine itself refuses what is no reading: the file is open read-only, `query_only` is on,
+and an authorizer lets nothing but SELECT, columns, functions and recursion through. Rows,
+cells, bytes and time are bounded, and an answer that is not whole says so. Source: spec "Trace
+index", 10 (Query plane).
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from attrs import frozen
+
+from yarp.errors import DataError, UsageError, YarpError
+from yarp.index import metadata
+from yarp.index.store import failure, open_readonly
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_SQL_BYTES = 1 << 20
+_MOST_VALUE_BYTES = 16 << 20
+_PROGRESS_STEPS = 10_000
+_READING = frozenset(
+    (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+)
+# Those of SQLite that read files, load code or show addresses, wherever they are compiled in.
+_REFUSED_FUNCTIONS = frozenset(
+    (
+        *("load_extension", "readfile", "writefile", "edit", "fsdir", "lsmode", "zipfile"),
+        *("fts3_tokenizer", "sqlite_dbpage", "sqlar_uncompress"),
+    )
+)
+
+
+@frozen
+class Bounds:
+    """How much of an answer is given; each must lie in its range of `RANGES`."""
+
+    limit: int = 1_000
+    max_cell_bytes: int = 65_536
+    max_output_bytes: int = 65_536
+    timeout_s: int = 30
+
+
+RANGES = {
+    "limit": (1, 10_000),
+    "max_cell_bytes": (1, 1 << 20),
+    "max_output_bytes": (1 << 10, 16 << 20),
+    "timeout_s": (1, 300),
+}
+
+
+class Overrun(YarpError):
+    """The query took longer than it may."""
+
+    exit_code = 1
+
+
+def run(
+    database: str,
+    sql: str,
+    bounds: Bounds | None = None,
+    *,
+    metadata_database: str | None = None,
+    on_stuck: Callable[[YarpError], None] | None = None,
+) -> dict[str, Any]:
+    """The answer of one statement, as `query run` prints it.
+
+    `on_stuck` is called from another thread when a single step of SQLite's outlasts the
+    deadline by two seconds, which nothing but the end of the process can stop. Raises
+    UsageError for SQL that cannot be run, Overrun for what takes too long.
+    """
+    bounds = bounds or Bounds()
+    for name, (low, high) in RANGES.items():
+        if not low <= getattr(bounds, name) <= high:
+            raise UsageError(f"{name} takes {low} to {high}")
+    if len(sql.encode("utf-8", "surrogatepass")) > MOST_SQL_BYTES or "\0" in sql:
+        raise UsageError("the SQL is longer than 1 MiB, or holds a NUL")
+    connection = open_readonly(database)
+    watch = None
+    try:
+        metadata.attach(connection, metadata_database)
+        _confine(connection)
+        late = Overrun(
+            f"the query took longer than {bounds.timeout_s} s; narrow it by role, session or "
+            "time, or count before you list"
+        )
+        deadline = time.monotonic() + bounds.timeout_s
+        connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_STEPS)
+        if on_stuck is not None:
+            watch = threading.Timer(bounds.timeout_s + 2, on_stuck, (late,))
+            watch.daemon = True
+            watch.start()
+        try:
+            return _answer(connection, sql, bounds)
+        except (sqlite3.Error, sqlite3.Warning, MemoryError) as error:
+            if time.monotonic() > deadline:
+                raise late from error
+            raise _refusal(error, sql, database) from error
+    finally:
+        if watch is not None:
+            watch.cancel()
+        connection.close()
+
+
+def _confine(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
+    # These declare their columns when first used, which the authorizer takes for a CREATE TABLE.
+    connection.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, MOST_SQL_BYTES)
+    selected = False
+
+    def authorize(action: int, one: str | None, two: str | None, *_: str | None) -> int:
+        nonlocal selected
+        if action == sqlite3.SQLITE_SELECT:
+            selected = True
+        allowed = action in _READING
+        if action == sqlite3.SQLITE_FUNCTION:
+            allowed = (two or "").lower() not in _REFUSED_FUNCTIONS
+        elif action == sqlite3.SQLITE_PRAGMA:
+            # The search index asks for it while the statement runs.
+            allowed = selected and one == "data_version" and two is None
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(authorize)
+
+
+def _answer(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> dict[str, Any]:
+    cursor = connection.execute(sql)
+    if cursor.description is None:
+        raise UsageError("there is no statement in the SQL; give one SELECT")
+    columns = [column[0] for column in cursor.description]
+    if len(set(columns)) < len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise UsageError(f"two columns are called {twice!r}; give them names with AS")
+    rows: list[Any] = []
+    truncated = 0
+    left = bounds.max_output_bytes
+    reason = hint = None
+    for row in cursor:
+        if len(rows) == bounds.limit:
+            reason = "row_limit"
+            hint = "raise --limit, or narrow the query; ORDER BY decides which rows come first"
+            break
+        told = {}
+        for name, value in zip(columns, row, strict=True):
+            told[name], cut = _cell(value, bounds.max_cell_bytes)
+            truncated += cut
+        encoded = orjson.dumps(told)
+        left -= len(encoded) + 1
+        if left < 0:
+            reason = "output_budget"
+            hint = "select fewer or shorter columns, or raise --max-output-bytes"
+            break
+        rows.append(orjson.Fragment(encoded))
+    incomplete = {} if reason is None else {"incomplete_reason": reason, "hint": hint}
+    return {
+        "complete": reason is None,
+        **incomplete,
+        "returned": len(rows),
+        "cells_truncated": truncated,
+        "columns": columns,
+        "rows": rows,
+    }
+
+
+def _cell(value: Any, most_bytes: int) -> tuple[Any, bool]:
+    """A value as JSON, and whether it had to be cut."""
+    if isinstance(value, str):
+        if len(value) * 4 <= most_bytes:
+            return value, False
+        data = value.encode("utf-8", "replace")
+        if len(data) <= most_bytes:
+            return value, False
+        return data[:most_bytes].decode("utf-8", "ignore"), True
+    if isinstance(value, bytes):
+        shown = value[: max(1, most_bytes // 2)]
+        told = {"encoding": "hex", "byte_length": len(value), "value": shown.hex()}
+        return told, len(shown) < len(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value), False
+    return value, False
+
+
+def _refusal(error: Exception, sql: str, database: str) -> YarpError:
+    said = str(error)
+    found = getattr(error, "sqlite_errorcode", 0) or 0
+    hint = ""
+    if "\\n" in sql:
+        hint = r"; the SQL holds a literal \n: give several lines by --stdin or --file"
+    if isinstance(error, MemoryError) or found & 0xFF in (7, 18):
+        return DataError(f"a value or row is too large ({said}); select less of it")
+    if found & 0xFF == 23 or "prohibited" in said or "not authorized" in said:
+        return UsageError(f"the index is only read, by one SELECT ({said})")
+    if "one statement" in said:
+        return UsageError("there is more than one statement; give one SELECT")
+    if "user-defined function" in said:
+        return UsageError(
+            "trigram_query takes a text of at least 3 characters; narrow by role, session or "
+            "time instead, and use instr(blobs.text, ...)"
+        )
+    if isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError | sqlite3.Warning):
+        return UsageError(f"the SQL cannot be run: {said}{hint}")
+    if isinstance(error, sqlite3.Error):
+        return failure(error, database)
+    return DataError(said)
