@@ -295,9 +295,6 @@ class _Rollout:
             yield call
             for record in said:
                 yield self._observe(call, record)
-        elif call is None:
-            what = "the output of a call that stands nowhere in this rollout"
-            yield Issue.at(said[0].line, "result_without_call", what)
         name = call.tool_name if call else None
         for answer in merged(said, name, _readable(call)):
             result = Result(

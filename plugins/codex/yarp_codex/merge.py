@@ -8,6 +8,7 @@ under `source_projections`. Source: seed 003, "Implementation status"; spec "Dat
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import parse_json
@@ -35,6 +36,10 @@ _FIELDS = {
 }
 # Those of them that may be all that is known of the input.
 _GIVEN = ("changes", "path", "revised_prompt")
+# What Codex puts where it cut a text out of the middle.
+_CUT = re.compile(
+    r"…\d+ (?:chars|tokens) truncated…|\n+\.\.\. command output truncated for persistence \.\.\.\n+"
+)
 _TEXTS = frozenset({"aggregated_output", "stdout", "stderr", "output", "text"})
 _TEXT_BLOCKS = frozenset({"text", "input_text", "output_text", "inputText"})
 
@@ -201,7 +206,7 @@ def _without_copies(value: Any, text: str) -> Any:
     if isinstance(value, dict):
         kept = {}
         for name, inner in value.items():
-            if name in _TEXTS and isinstance(inner, str) and inner in text:
+            if name in _TEXTS and isinstance(inner, str) and _shows(text, inner):
                 continue
             kept[name] = _without_copies(inner, text)
             if inner and kept[name] == []:
@@ -214,6 +219,13 @@ def _without_copies(value: Any, text: str) -> Any:
             if not (_is_block(inner) and _is_text(inner) and inner["text"] in text)
         ]
     return value
+
+
+def _shows(text: str, inner: str) -> bool:
+    """Whether a rendered text has all of another one, which Codex may have cut elsewhere."""
+    if inner in text:
+        return True
+    return "truncated" in inner and all(part in text for part in _CUT.split(inner))
 
 
 def _is_block(value: object) -> bool:

@@ -111,7 +111,6 @@ class _Store:
         self._graph: graph.Graph | None = None
         self._calls: dict[str, Call] = {}
         self._current: set[str] = set()
-        self._answered: dict[str, Issue] = {}
 
     def facts(self) -> Iterator[SourceFact]:
         yield Session(self._session, started_at_ms=self._meta.created_at_ms)
@@ -120,9 +119,6 @@ class _Store:
             yield from self._messages()
         except sqlite3.DatabaseError:
             raise Rejected("malformed_database", "the database is damaged") from None
-        for call_id, issue in self._answered.items():
-            if call_id not in self._calls:
-                yield issue
         yield from self._beside()
 
     def calls_in_order(self) -> list[Call]:
@@ -202,9 +198,6 @@ class _Store:
                     what = "another call of this conversation has the id too"
                     yield _about(blob_id, digest, "call_id_reused", what)
             else:
-                what = "a result of a call that stands nowhere in this store"
-                orphan = _about(blob_id, digest, "result_without_call", what)
-                self._answered.setdefault(block.call_id, orphan)
                 target = self._result(block, current=position is not None)
                 yield target
             number = min(block.index, BLOCKS_OF_A_MESSAGE - 1)
