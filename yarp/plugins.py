@@ -23,6 +23,7 @@ import pluggy
 from yarp import cache, hookspecs
 from yarp.errors import ConfigError, PluginError
 from yarp.sources.importers import Importer
+from yarp.spool.declared import Redactor, SpoolLocation
 from yarp.types import (
     WRAPS,
     Host,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from yarp.index.reader import TraceReader
     from yarp.settings import Settings
-    from yarp.spool.declared import Redactor, SpoolLocation
     from yarp.spool.receipt import Receipt
     from yarp.types import CallEnded, CallStarted
 
@@ -464,12 +464,24 @@ class Plugins:
         """The redactors in the order they are chained. Raises PluginError when one is missing."""
         found: list[Redactor] = []
         for name in self.order("yarp_redactors"):
-            found += self._ask(name, "yarp_redactors", {"policy": policy}) or ()
+            answer = self._ask(name, "yarp_redactors", {"policy": policy}) or ()
+            if not isinstance(answer, list | tuple) or not all(
+                isinstance(one, Redactor) for one in answer
+            ):
+                raise PluginError(f"plugin {name}: yarp_redactors gives a list of Redactor")
+            found += answer
         return found
 
     def spool_location(self, call: CallStarted) -> SpoolLocation | None:
-        """Where the first plugin with an answer wants the spools of `call`."""
-        answer: SpoolLocation | None = self._first("yarp_spool_location", call=call)
+        """Where the first plugin with an answer wants the spools of `call`.
+
+        Raises PluginError when one raises, or gives something else.
+        """
+        answer = self._first("yarp_spool_location", call=call)
+        if answer is not None and not isinstance(answer, SpoolLocation):
+            raise PluginError(
+                f"yarp_spool_location gave a {type(answer).__name__}, where a SpoolLocation belongs"
+            )
         return answer
 
     def receipt_published(self, receipt: Receipt) -> list[str]:

@@ -99,8 +99,11 @@ def make(
         name, ends = streams[n]
         title = "" if len(shown) == 1 and n == 0 else f"[{name}]\n"
         left -= len(title) + 1
-        text, whole = _clip(ends, budget.characters(n), max(0, left))
+        text, whole = _clip(ends, budget.characters(n), left)
         complete = complete and whole
+        if not text and not whole:
+            left += len(title) + 1
+            continue  # there is no room even to say what is left out
         left -= len(text.encode())
         blocks.append(title + text)
     body = "\n".join(block.rstrip("\n") for block in blocks)
@@ -117,10 +120,12 @@ def _clip(ends: Ends, characters: int, byte_length: int) -> tuple[str, bool]:
             return text, True
         head = tail = head + tail
     marker = f"\n[… {ends.byte_length} bytes in all, the middle is left out …]\n"
-    room = min(characters, max(0, byte_length - len(marker.encode())))
-    first = _within(safe(head), room // 4, (byte_length - len(marker.encode())) // 4, end=False)
-    rest = max(0, byte_length - len(marker.encode()) - len(first.encode()))
-    last = _within(safe(tail), room - len(first), rest, end=True)
+    byte_length -= len(marker.encode())
+    if byte_length < 0:
+        return "", False
+    first = _within(safe(head), characters // 4, byte_length // 4, end=False)
+    byte_length -= len(first.encode())
+    last = _within(safe(tail), characters - len(first), byte_length, end=True)
     return first + marker + last, False
 
 
