@@ -115,6 +115,51 @@ def test_without_gptme_it_says_so(file):
     assert (found.installed, found.hooked_in) == (False, False)
 
 
+@pytest.fixture
+def gptme(yarp_home, monkeypatch):
+    """A program `gptme` whose interpreter answers what it is told to, to any question."""
+
+    def make(answer):
+        folder = yarp_home / "bin"
+        folder.mkdir(exist_ok=True)
+        (folder / "python").write_text(f"#!/bin/sh\ncat <<'E'\n{answer}\nE\n")
+        (folder / "gptme").write_text(f"#!{folder}/python\n")
+        for path in folder.iterdir():
+            path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    return make
+
+
+def test_a_gptme_without_the_plugin_is_told_how_to_get_it(file, gptme):
+    gptme('{"gptme": "0.35.1"}')
+    lines = install("user", False, None)
+    assert any("-m pip install yarp-gptme." in line for line in lines)
+    found = health(None)
+    assert (found.installed, found.hooked_in, found.version) == (True, False, "0.35.1")
+
+
+def test_another_version_of_the_plugin_is_found(file, gptme):
+    gptme('{"gptme": "0.35.1", "yarp-gptme": "0.0.1"}')
+    install("user", False, None)
+    assert any("gptme has yarp-gptme 0.0.1" in note for note in health(None).notes)
+
+
+def test_a_list_of_allowed_plugins_without_ours_is_found(file, gptme):
+    gptme('{"gptme": "0.35.1", "yarp-gptme": "1.0.0"}')
+    install("user", False, None)
+    file.write_text('[plugins]\nenabled = ["other"]\n' + file.read_text())
+    found = health(None)
+    assert not found.hooked_in
+    assert any("leaves yarp out" in note for note in found.notes)
+
+
+def test_an_interpreter_that_answers_nothing_is_no_reason_to_fail(file, gptme):
+    gptme("no json")
+    install("user", False, None)
+    assert health(None).version is None
+
+
 def test_another_program_in_the_block_is_found(file):
     install("user", False, None)
     path = config_file("user", None)

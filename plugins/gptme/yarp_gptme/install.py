@@ -63,33 +63,56 @@ def uninstall(scope: str, dry_run: bool, directory: str | None) -> list[str]:
 
 
 def health(directory: str | None) -> Health:
-    """Whether gptme is here and has the plugin, and whether it is switched on."""
+    """Whether gptme is here and has the plugin, and whether all it offers is at work."""
     program = shutil.which("gptme")
-    notes, on = list[str](), False
+    notes, on, allowed = list[str](), False, True
     for scope in ("user", "project"):
         path = config_file(scope, directory)
         try:
-            text = _read(path)
-            table = _parsed(text or "", path).get("plugin", {}).get(NAME, {})
+            found = _parsed(_read(path) or "", path)
+            table = found.get("plugin", {}).get(NAME, {})
+            names = found.get("plugins", {}).get("enabled") or [NAME]
         except (DataError, StorageError, AttributeError) as error:
             notes.append(f"{error}.")
             continue
+        if scope == "user" and NAME not in names:
+            allowed = False
         if not (isinstance(table, dict) and table.get("enabled") is True):
             continue
         on = True
         if scope == "user" and table.get("program") != hostfile.program():
             notes.append(f"{path} names another YARP; run: yarp install gptme.")
+    if on and not allowed:
+        notes.append(f"plugins.enabled of gptme leaves {NAME} out; run: yarp install gptme.")
     versions = None if program is None else _versions(program)
+    inside = versions is not None and versions.get("yarp-gptme") is not None
     if on and program is not None:
         notes += [f"{note}." for note in _missing()]
-    inside = versions is not None and versions.get("yarp-gptme") is not None
+        if inside and allowed:
+            notes += _unavailable(program)
     return Health(
         installed=program is not None,
-        hooked_in=on and inside,
+        hooked_in=on and inside and allowed,
         version=None if versions is None else versions.get("gptme"),
         last_call_ms=_last_call_ms(),
         notes=notes,
     )
+
+
+def _unavailable(program: str) -> list[str]:
+    """Which offers this gptme does not allow, and why: asked in its own interpreter."""
+    code = (
+        "import json, os, sys, yarp_gptme.inside as inside\n"
+        "offers = inside.activate({}).offers\n"
+        "inside.deactivate()\n"
+        "sys.stdout.write('\\n' + json.dumps(offers) + '\\n')\n"
+        "sys.stdout.flush()\n"
+        "os._exit(0)\n"
+    )
+    found = _asked(program, code)
+    if found is None:
+        return ["The plugin cannot be loaded by gptme; run: gptme-doctor."]
+    return [f"{name}: unavailable, since {why}." for name, why in found.items() if why]
 
 
 def spools() -> list[str]:
@@ -154,9 +177,6 @@ def _interpreter(program: str) -> str | None:
 
 def _versions(program: str) -> dict[str, str] | None:
     """The versions of gptme and of this plugin in gptme's environment."""
-    interpreter = _interpreter(program)
-    if interpreter is None:
-        return None
     code = (
         "import importlib.metadata as m, json\n"
         "found = {}\n"
@@ -165,12 +185,20 @@ def _versions(program: str) -> dict[str, str] | None:
         "    except m.PackageNotFoundError: pass\n"
         "print(json.dumps(found))\n"
     )
+    return _asked(program, code)
+
+
+def _asked(program: str, code: str) -> dict[str, Any] | None:
+    """The JSON object that code prints last in gptme's interpreter; None: it prints none."""
+    interpreter = _interpreter(program)
+    if interpreter is None:
+        return None
     try:
         done = subprocess.run(
             [interpreter, "-c", code], capture_output=True, timeout=_ASK_S, check=True
         )
-        found: dict[str, str] = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
     return found
 

@@ -448,3 +448,37 @@ found["none"] = ["Return code: 3" in shown, "20000" in shown, "exit code 4" in j
     for part in ("take", "ended", "finish"):
         assert found[part][:3] == [True, True, True], part
         assert found[part][4] == "fault-inside-yarp"
+
+
+def test_what_other_tools_save_says_what_it_is_of(inside):
+    found = inside("""
+activate()
+from types import SimpleNamespace
+from gptme.message import Message
+from gptme.tools import tmux
+from gptme.tools.autocompact import engine
+from gptme import tools
+from yarp_gptme.captures import Policy
+from yarp_gptme.entries import declare
+lines = "\\n".join(f"line {n}" for n in range(1000))
+found["tmux"] = tmux._truncate_output(lines, logdir=logdir)
+found["stub"] = engine._stale_output_stub(Message("system", "an old result"), 9, logdir)
+found["summary"] = output_storage.create_tool_result_summary("a huge result", 9, logdir, "autocompact")
+tools.get_tool = lambda name: SimpleNamespace(is_mcp=True)
+call = SimpleNamespace(tool="srv.echo", shown=[], receipts=[], source_call_id="c")
+found["mcp"] = declare(Policy({"preview": "gptme"}), call, Message("system", "m" * 50_000), str(logdir)).content
+found["reasons"] = [(r["capture"], r["capture_reason"]) for r in receipts()]
+found["texts"] = sorted(p.read_text()[:13] for p in logdir.rglob("*.txt"))
+""")
+    assert "full output saved to /" in found["tmux"]
+    assert "Full output saved to: /" in found["stub"]
+    assert "Full output saved to: /" in found["summary"]
+    assert found["mcp"].startswith("m" * 50_000)
+    assert "output partial (first-text-of-the-answer)" in found["mcp"]
+    assert found["reasons"] == [
+        ["partial", "pane-history-may-lack-its-beginning"],
+        ["partial", "message-as-recorded"],
+        ["partial", "message-as-recorded"],
+        ["partial", "first-text-of-the-answer"],
+    ]
+    assert found["texts"] == ["a huge result", "an old result", "line 0\nline 1", "m" * 13]

@@ -79,6 +79,13 @@ def test_a_call_is_not_run_when_it_cannot_be_archived(place):
     assert "could not be archived" in model.results()["call_demo_0_0"]
 
 
+def test_its_health_is_asked_in_gptmes_own_interpreter(place):
+    found = json.loads(place.yarp("hosts", "show", "gptme", "--json"))
+    assert (found["installed"], found["hooked_in"], found["version"]) == (True, True, "0.35.1")
+    assert not [note for note in found["notes"] if "unavailable" in note]
+    assert any(sentence.startswith("Missing hook") for sentence in found["withholds"])
+
+
 def test_uninstalling_leaves_gptme_as_it_was(place):
     place.yarp("uninstall", "gptme")
     assert place.configuration.read_text() == '[user]\nname = "Ada"\n\n[env]\n'
