@@ -116,3 +116,31 @@ def test_help_leads_with_examples(yarp):
     for name in ("sql", "calls", "search", "export", "benchmark", "analyze-ceiling"):
         assert f"yarp dataset {name}" in yarp("dataset", name, "--help").stdout
         assert name in yarp("dataset", "--help").stdout
+
+
+def test_an_import_leaves_a_current_index(yarp, tmp_path):
+    store = tmp_path / "projects" / "p"
+    store.mkdir(parents=True)
+    agent = "claude"
+    common = {
+        "sessionId": "s1",
+        "timestamp": "2026-10-01T08:00:00.000Z",
+        "cwd": "/p",
+        "version": "2.1.14",
+    }
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make needle"}}
+    record = {
+        **common,
+        "type": "assistant",
+        "uuid": "u1",
+        "message": {"role": "assistant", "content": [use]},
+    }
+    (store / "s1.jsonl").write_text(json.dumps(record) + "\n")
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    path = str(data / "calls.duckdb")
+    words = (agent, "--projects", str(tmp_path / "projects"))
+    yarp("dataset", "extract", "--unix-user", "ann", "--database", path, *words)
+    before = os.stat(path + ".text").st_mtime_ns
+    assert yarp(*SEARCH, path, "needle").stdout.endswith("1 call\n")
+    assert os.stat(path + ".text").st_mtime_ns == before

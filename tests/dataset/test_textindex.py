@@ -154,6 +154,29 @@ def test_while_another_process_writes_it_everything_is_read(dataset_of, calls):
     assert found(path, "error") == 2
 
 
+def test_an_update_that_is_cut_short_is_gone_on_with(dataset_of, calls, monkeypatch):
+    path = dataset_of(*calls(*[f"an error {n}" for n in range(8)]))
+    monkeypatch.setattr(textindex, "_SEGMENT_BYTES", 1)
+    code = (
+        "import os, sys\n"
+        "from yarp.dataset import textindex\n"
+        "from yarp.dataset.database import Dataset\n"
+        "textindex._SEGMENT_BYTES = 1\n"
+        "done = iter(range(5))\n"
+        "with Dataset.read(sys.argv[1]) as dataset:\n"
+        "    textindex.update(dataset, lambda _: next(done, None) is None and os._exit(9))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, path], check=False)
+    assert killed.returncode == 9
+    with Dataset.read(path) as dataset:
+        index = textindex.TextIndex.open(path)
+        assert index is None or not index.is_current(dataset.connection)
+        if index is not None:
+            index.close()
+    assert updated(path).added == 16 - 6
+    assert found(path, "error") == 8
+
+
 def test_there_must_be_room_for_it(dataset_of, calls):
     path = dataset_of(*calls("one error"))
     with Dataset.read(path) as dataset:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from yarp.cli import text
-from yarp.errors import UsageError
+from yarp.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from yarp.dataset.database import Dataset
+    from yarp.dataset.run import Report
     from yarp.plugins import Plugins
     from yarp.sources.importers import Importer
 
@@ -164,6 +165,7 @@ def extract(ctx: click.Context, unix_user: str, database: str | None, as_json: b
             progress = Progress()
             report = engine.extract(dataset, importer, unix_user, roots, progress)
             progress.done()
+            _index(dataset, report)
         _print_report(report, as_json=as_json)
 
     ctx.obj = run
@@ -214,7 +216,20 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
         frames = sys.stdin.buffer
         report = engine.ingest(dataset, unix_user, frames, agent=agent, progress=progress)
         progress.done()
+        _index(dataset, report)
     _print_report(report, as_json=as_json)
+
+
+def _index(dataset: Dataset, report: Report) -> None:
+    """Bring the text index up to date with what a run has changed; a search could do it too."""
+    if not (report.written.items or report.written.dropped):
+        return
+    from yarp.dataset import textindex
+
+    try:
+        textindex.update(dataset)
+    except StorageError as error:
+        text.report([f"the text index is not up to date: {error}"])
 
 
 def _print_report(report: Any, *, as_json: bool) -> None:

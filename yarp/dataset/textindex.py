@@ -1,17 +1,16 @@
 """The text index: a private file beside the database that says which calls a needle may be in.
 
-It lists the words of every input and every result (`yarp.dataset.words`). What stands inside of one
-word it finds by itself; anything else it narrows to the texts that have to be read. It carries
-the stamp of the rows that it was made from; where that is not the dataset's, it is not used
-before it has been brought up to date. It is a DuckDB file as well, so an update that is cut short
-leaves the one before it. Source: spec Dataset, "Beyond"; how it was chosen:
-docs/explanation/text-index.md.
+It lists the words of every input and every result (`yarp.dataset.words`). What stands inside of
+one word it finds by itself; anything else it narrows to the texts that have to be read. It
+carries the stamp of the rows that it was made from; where that is not the dataset's, it is not
+used before it has been brought up to date. It is a DuckDB file as well, so an update that is cut
+short leaves whole steps of it, and the next one goes on. Source: spec Dataset, "Beyond"; how it
+was chosen: docs/explanation/text-index.md.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -32,14 +31,16 @@ if TYPE_CHECKING:
     from yarp.dataset.database import Dataset
 
 _VERSION = 1
-_SEGMENT_BYTES = 16 << 20
-_THREADS = 2
-_MEMORY = "256MB"
+# Larger segments share more words, and take more memory: 16 MiB save a tenth of the file.
+_SEGMENT_BYTES = 4 << 20
+_MEMORY = "64MB"
 # The index of a text takes a tenth of its bytes; a quarter is reserved for it.
 _INDEX_SHARE = 4
 _FETCHED_ROWS = 256
 # Texts that no longer stand in the dataset make it larger than it need be.
 _GONE_SHARE = 4
+# The longest words of a needle narrow most, and each takes a look at all words.
+_WORDS_ASKED = 2
 # Choosing this share of the calls takes longer than to read them all.
 _MANY_SHARE = 5
 
@@ -68,7 +69,7 @@ _TEXTS = """(
     FROM tool_results
 )"""
 _ADD_WORDS = f"""
-INSERT INTO words SELECT word, list(text ORDER BY text)
+INSERT INTO words SELECT word, list(text)
 FROM (SELECT DISTINCT code, text FROM places) JOIN known USING (code)
 WHERE strlen(word) BETWEEN 1 AND {words.LONGEST_WORD_BYTES} GROUP BY code, word
 """
@@ -136,6 +137,8 @@ def _update(dataset: Dataset, path: str, progress: Callable[[int], None] | None)
         if _one(index, "SELECT stamp FROM info") == stamp:
             return Update()
         index.execute("BEGIN")
+        # Until it is whole it is of no state of the dataset.
+        index.execute("UPDATE info SET stamp = ''")
         added, dropped = _changes(connection, index)
         if dropped * _GONE_SHARE > int(_one(index, "SELECT count(*) FROM texts")):
             index.execute("DELETE FROM texts; DELETE FROM words")
@@ -189,7 +192,7 @@ class TextIndex:
         if not wanted:
             return None
         queries, values = [], []
-        for part in wanted:
+        for part in sorted(wanted, key=lambda one: len(one.word))[-_WORDS_ASKED:]:
             word, given = ("lower(word)", part.word.lower()) if ignore_case else ("word", part.word)
             if part.begins and part.ends:
                 condition = f"{word} = ?"
@@ -260,7 +263,7 @@ def _connect(path: str, *, read_only: bool) -> DuckDBPyConnection:
         path,
         read_only=read_only,
         config={
-            "threads": _THREADS,
+            "threads": 2,
             "memory_limit": _MEMORY,
             "enable_external_access": "false",
             "autoinstall_known_extensions": "false",
@@ -304,9 +307,12 @@ def _add(
             index.unregister(name)
         number += segment.rows
         done += segment.size
+        index.execute("UPDATE info SET texts = ?", [number])
+        # All of them in one commit would take 90 MB more; cut short, the next update goes on.
+        index.execute("COMMIT")
+        index.execute("BEGIN")
         if progress is not None:
             progress(done)
-    index.execute("UPDATE info SET texts = ?", [number])
     return done
 
 
@@ -357,15 +363,15 @@ def _segments(dataset: DuckDBPyConnection, added: pa.Table, first: int) -> Itera
 
 
 def _worded(segments: Iterable[_Segment]) -> Iterator[_Segment]:
-    """The segments with their words, found beside the reading; few of them in memory at a time."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        waiting: deque[Future[_Segment]] = deque()
+    """The segments with their words, found while the one before is written and the next is read."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting: Future[_Segment] | None = None
         for segment in segments:
-            waiting.append(pool.submit(segment.find_words))
-            if len(waiting) > _THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            done, waiting = waiting, pool.submit(segment.find_words)
+            if done is not None:
+                yield done.result()
+        if waiting is not None:
+            yield waiting.result()
 
 
 def _one(connection: DuckDBPyConnection, query: str) -> Any:
