@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from yarp.errors import DataError, UsageError
 from yarp.spool import live, shelf
+from yarp.spool.credentials import CREDENTIALS
 from yarp.spool.declared import SpoolLocation
 from yarp.spool.follow import Follower, Place, load_cursor, read_range, save_cursor
 from yarp.spool.receipt import Representation
@@ -18,6 +20,8 @@ TEXT = "aé日😀z".encode() * 3
 
 OWNER = """
 import sys
+import time
+from yarp.spool.credentials import CREDENTIALS
 from yarp.spool.declared import SpoolLocation
 from yarp.spool.receipt import Representation
 from yarp.spool.spool import Spool
@@ -225,3 +229,37 @@ def published(directory, out):
     spool.ended(1)
     receipt = spool.finish(exit_code=0)
     return shelf.find(receipt.capture_id, [str(directory)])
+
+
+SECRET = b"ghp_" + b"Abcd1234" * 5
+AROUND = "ünï: logging in with ".encode() + SECRET + " — as 日本語, then more\n".encode()
+WINDOW = (AROUND * 2)[:200]
+
+
+def settled(spool):
+    """Wait until all that may be kept by now is kept."""
+    while spool.accounting(0).uncommitted:
+        time.sleep(0.0005)
+
+
+@pytest.mark.parametrize("first", range(0, len(WINDOW), 20))
+def test_a_reader_of_the_live_file_sees_no_secret_however_the_pipe_cuts_it(tmp_path, first):
+    for at in range(first, min(first + 20, len(WINDOW))):
+        directory = tmp_path / str(at)
+        spool = Spool(SpoolLocation(str(directory)), redactors=[CREDENTIALS])
+        (capture,) = shelf.captures(str(directory))
+        follower = Follower(capture, ["stdout"])
+        seen = b""
+        for chunk in (WINDOW[:at], WINDOW[at:]):
+            spool.take(0, chunk)
+            settled(spool)
+            seen += read(follower).get("stdout", b"")
+            # Neither all of it nor a telling part.
+            assert not any(SECRET[n : n + 6] in seen for n in range(4, len(SECRET) - 6)), at
+        spool.ended(0)
+        spool.ended(1)
+        spool.finish(exit_code=0)
+        seen += read(follower).get("stdout", b"")
+        assert SECRET not in seen
+        assert seen.startswith("ünï: logging in with [redacted] — as 日本語".encode()), at
+        assert follower.standing.receipt.capture == "complete"
