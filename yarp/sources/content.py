@@ -57,7 +57,9 @@ def _without(name: str, value: Any, texts: tuple[str, ...], whole: set[str]) -> 
     if kind is str:
         core = value.strip()
         if len(core) >= _LONG_CHARACTERS:
-            return _NOTHING if any(core in text for text in texts) else value
+            # Equal to the text: the usual case, and a comparison is much faster than a search.
+            same = any(core == text or core in text for text in texts)
+            return _NOTHING if same else value
         if core in whole and core and (name in _OUTPUT or len(core) >= _TELLING_CHARACTERS):
             return _NOTHING
         return value
