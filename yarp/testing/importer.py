@@ -28,8 +28,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from yarp.dataset.rows import ItemRows
+from yarp.sources.facts import Rejected
 from yarp.sources.importers import Importer, SourceItem
+from yarp.sources.jsonl import Line
 from yarp.testing.files import facts_of
+from yarp.testing.shapes import mutations
 from yarp.testing.suite import PluginSuite
 
 if TYPE_CHECKING:
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from yarp.dataset.run import Report
     from yarp.plugins import Plugins
     from yarp.sources.facts import SourceFact
+
+_MOST_MUTATED_LINES = 40
 
 
 class ImporterSuite(PluginSuite):
@@ -186,6 +192,28 @@ class ImporterSuite(PluginSuite):
             found |= imports(importer, importer.agent).holding([*excluded, *kept])
         assert found == set(kept), f"missing or leaked: {sorted(found ^ set(kept))}"
 
+    def test_a_record_of_unexpected_shape_is_no_exception(
+        self, importers: dict[str, Importer], roots: dict[str, str]
+    ) -> None:
+        """An agent's next build writes something else: that is an issue, or nothing at all."""
+        for importer in importers.values():
+            for item in _items(importer, roots):
+                if item.database:
+                    continue
+                lines = [*item.lines()][:_MOST_MUTATED_LINES]
+                for place, line in enumerate(lines):
+                    # What a record means may hang on the first one, and on the one before it.
+                    before = [*lines[:1], *lines[max(1, place - 1) : place]] if place else []
+                    for value in mutations(line.value):
+                        odd = Line(line.number, line.offset, line.data, value)
+                        rows = ItemRows("ann", importer.agent, "an item")
+                        try:
+                            for fact in importer.read(_Given(item, [*before, odd])):
+                                rows.add(fact)
+                            rows.finish()
+                        except Rejected:
+                            pass
+
 
 class Imported:
     """A dataset behind an import. `rows`: all that must not depend on when it was imported."""
@@ -287,6 +315,22 @@ def _stopping(importer: Importer, stop: int) -> Importer:
             raise KeyboardInterrupt
 
     return _with(importer, read)
+
+
+class _Given(SourceItem):
+    """The item with other lines."""
+
+    def __init__(self, item: SourceItem, lines: list[Line]) -> None:
+        super().__init__(item.kind, item.root, item.relative_path, context=item.context)
+        self._given = lines
+
+    def lines(self) -> Iterator[Line]:
+        """The lines that were given."""
+        yield from self._given
+
+    def line_again(self, line_number: int, *_: int) -> Line:
+        """One of them."""
+        return next(line for line in self._given if line.number == line_number)
 
 
 def _items(importer: Importer, roots: dict[str, str]) -> Iterator[SourceItem]:
