@@ -698,3 +698,84 @@ def test_prompts_prose_and_reasoning_are_said_nowhere(of):
     )
     assert "planted-control" in said
     assert secret not in said
+
+
+def mutations(value, depth=0):
+    """The value with one part of it replaced by something odd, or missing."""
+    odd = (None, True, 7, -1.5, "", "odd", [], {}, [None], {"": None}, 2**70)
+    if depth == 0:
+        yield from odd
+    if isinstance(value, dict) and depth < 4:
+        for key, part in value.items():
+            yield {name: one for name, one in value.items() if name != key}
+            for other in odd:
+                yield {**value, key: other}
+            for inner in mutations(part, depth + 1):
+                yield {**value, key: inner}
+    elif isinstance(value, list) and value and depth < 4:
+        for inner in mutations(value[0], depth + 1):
+            yield [inner, *value[1:]]
+
+
+def test_a_record_of_unexpected_shape_costs_nothing_but_itself(tmp_path):
+    """A next version of Codex writes something else: the dataset can hold what is said of it."""
+    whole = Rollout().turn().script("call_1", "x").ran("exec-1", "ls", "a\n", 1)
+    whole.output("call_1", [{"type": "input_text", "text": "Script completed\n"}])
+    whole.call("call_2", "wait", '{"cell_id":"7"}').output("call_2", '{"output":"x","metadata":{}}')
+    whole.item("local_shell_call", call_id="call_3", action={"command": ["ls"]})
+    whole.item("tool_search_call", call_id="call_4", arguments={"q": 1})
+    whole.item("tool_search_output", call_id="call_4", tools=[])
+    whole.item("image_generation_call", id="ig_1", status="completed", result="eHg=")
+    whole.happened(
+        "McpToolCall",
+        "exec-2",
+        server="a",
+        tool="b",
+        arguments={},
+        result={"content": [{"type": "text", "text": "x"}]},
+    )
+    whole.happened("CollabAgentToolCall", "exec-3", tool="spawn_agent", receiver_thread_ids=["a"])
+    whole.event("patch_apply_end", call_id="call_5", changes={"/a": {}}, stdout="x", success=True)
+    whole.event("web_search_end", call_id="ws_1", query="q", action={"type": "search"})
+    whole.event(
+        "mcp_tool_call_end",
+        call_id="call_6",
+        invocation={"server": "a", "tool": "b"},
+        result={"Ok": {"content": []}},
+    )
+    whole.event(
+        "dynamic_tool_call_response",
+        call_id="call_7",
+        tool="t",
+        arguments={},
+        content_items=[{"type": "inputText", "text": "x"}],
+    )
+    (tmp_path / "sessions").mkdir()
+    path = tmp_path / "sessions" / "rollout.jsonl"
+    tried = 0
+    for number, line in enumerate(whole.lines):
+        values = [json.dumps(value) for value in mutations(json.loads(line))]
+        # One file for all of a line's mutations; the header's need files of their own.
+        files = [[value] for value in values] if number == 0 else [values]
+        for several in files:
+            lines = [*whole.lines[:number], *several, *whole.lines[number + 1 :]]
+            path.write_text("".join(one + "\n" for one in lines))
+            item = SourceItem("sessions", str(tmp_path / "sessions"), "rollout.jsonl")
+            try:
+                facts = list(read(item))
+            except Rejected:
+                assert number == 0
+                continue
+            finally:
+                item.close()
+            tried += len(several)
+            for fact in facts:
+                if isinstance(fact, Call):
+                    assert type(fact.tool_name) is type(fact.session) is str
+                    assert type(fact.called_at_ms) in (int, type(None))
+                    assert type(fact.model) in (str, type(None))
+                elif isinstance(fact, Result):
+                    assert type(fact.output_text) in (str, type(None))
+                    assert (fact.output_text, fact.output_json) != (None, None)
+                    assert type(fact.is_error) in (bool, type(None))
+    assert tried > 1000

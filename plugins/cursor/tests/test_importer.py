@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from yarp.plugin import Call, Issue, Observation, Rejected, Result, Session, SourceItem
+from yarp_cursor import records
 from yarp_cursor.importer import discover, read
 
 
@@ -220,6 +221,13 @@ def test_a_turn_is_a_second_copy_and_never_a_call(of):
     found = of(store)
     assert not found.calls
     assert found.codes == ["cursor_incomplete_root", "projection_without_call"]
+
+
+def test_times_that_are_none_are_not_known(of):
+    store = Store()
+    store.root(*store.pair("c1"), turns=[store.turn("c1", 0, 2**63 + 5)])
+    found = of(store)
+    assert (found.calls["c1"].called_at_ms, found.result("c1").returned_at_ms) == (None, None)
 
 
 def test_a_call_that_waits_to_be_run_is_told_by_the_root(of):
@@ -603,3 +611,67 @@ def test_transcripts_that_nothing_can_be_held_against_are_named(home):
     home.transcript("a2.jsonl", ("LS", {}))
     found, _ = home.read()
     assert found["a2.jsonl"].facts == []
+
+
+def mutations(value, depth=0):
+    """The value with one part of it replaced by something odd, or missing."""
+    odd = (None, True, 7, -1.5, "", "odd", [], {}, [None], {"": None}, 2**70)
+    if depth == 0:
+        yield from odd
+    if isinstance(value, dict) and depth < 6:
+        for key, part in value.items():
+            yield {name: one for name, one in value.items() if name != key}
+            for other in odd:
+                yield {**value, key: other}
+            for inner in mutations(part, depth + 1):
+                yield {**value, key: inner}
+    elif isinstance(value, list) and value and depth < 6:
+        for inner in mutations(value[0], depth + 1):
+            yield [inner, *value[1:]]
+
+
+def test_messages_and_transcripts_of_unexpected_shape_cost_nothing_but_themselves(home):
+    high_level = {"output": {"success": {"stdout": "a", "exitCode": 0}}, "isError": False}
+    content = [{"type": "text", "text": "x"}, {"type": "image", "data": "x"}]
+    block = result("c1", experimental_content=content)
+    options = {"cursor": {"highLevelToolCallResult": high_level}}
+    messages = (
+        {"role": "assistant", "id": "1", "content": [call("c1")]},
+        {"role": "tool", "id": "c1", "content": [block], "providerOptions": options},
+    )
+    store = Store()
+    ids = [store.json(odd) for message in messages for odd in mutations(message)]
+    store.root(*ids, *store.pair("c2"), pending=[call("c1"), *mutations(call("c3"))])
+    home.chat("a1", store)
+    path = Path(home.transcript("a1.jsonl"))
+    line = {
+        "role": "assistant",
+        "message": {"content": [{"type": "tool_use", "name": "A", "input": {}}]},
+    }
+    path.write_text("".join(json.dumps(odd) + "\n" for odd in mutations(line)))
+    found = home.read("chats")[0]["store.db"]
+    assert len(ids) > 300
+    assert {"c1", "c2", "c3"} <= set(found.calls)
+    for one in found.calls.values():
+        assert type(one.tool_name) is str
+    for one in found.results:
+        assert type(one.output_text) in (str, type(None))
+        assert (one.output_text, one.output_json) != (None, None)
+        assert type(one.is_error) in (bool, type(None))
+    assert home.read()[0]["a1.jsonl"].codes == ["cursor_transcript_mismatch"]
+
+
+def test_metadata_of_unexpected_shape_is_refused_or_says_less():
+    info = {"parentAgentId": "p", "toolCallId": "t"}
+    plain = {"agentId": "agent-1", "latestRootBlobId": "", "createdAt": T0, "subagentInfo": info}
+    said = 0
+    for odd in mutations(plain):
+        try:
+            meta = records.meta(json.dumps(odd))
+        except ValueError:
+            continue
+        said += 1
+        texts = (meta.agent_id, meta.root_id, meta.mode, meta.parent_agent_id, meta.tool_call_id)
+        assert {type(text) for text in texts} <= {str, type(None)}
+        assert type(meta.created_at_ms) in (int, type(None))
+    assert said > 50

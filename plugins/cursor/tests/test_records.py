@@ -83,6 +83,7 @@ def test_metadata_of_another_shape_is_refused(text):
         ("x", None),
         ("9" * 20, None),
         (None, None),
+        (2**60, None),
     ],
 )
 def test_a_time_is_a_number_or_its_digits(value, found):

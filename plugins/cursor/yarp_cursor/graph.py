@@ -11,6 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from yarp_cursor.records import milliseconds
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -82,7 +84,8 @@ def decode(root: bytes, blobs: Blobs) -> Graph:
                 graph.gaps += 1
             elif step.tool_call.tool_call_id:
                 call = step.tool_call
-                told = Step(step_id, call.started_at_ms or None, call.completed_at_ms or None)
+                began, ended = map(milliseconds, (call.started_at_ms, call.completed_at_ms))
+                told = Step(step_id, began, ended)
                 graph.calls.setdefault(call.tool_call_id, told)
     return graph
 

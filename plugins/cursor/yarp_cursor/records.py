@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from yarp.plugin import Line
 
+_TOO_LARGE = 2**53
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 _WANTED = frozenset({"agentId", "latestRootBlobId", "createdAt", "mode", "subagentInfo"})
 _WANTED_OF_SUBAGENT = frozenset({"parentAgentId", "rootParentAgentId", "toolCallId", "typeName"})
@@ -168,9 +169,10 @@ def blocks(message: object) -> list[CallBlock | ResultBlock]:
 
     Calls are an assistant's, results a tool's; both have an id.
     """
-    if not isinstance(message, dict) or message.get("role") not in _ROLES:
+    role = string(message.get("role")) if isinstance(message, dict) else None
+    if not isinstance(message, dict) or role not in _ROLES:
         raise Odd(tools=False)
-    content, role = message.get("content"), message["role"]
+    content = message.get("content")
     if "tool_calls" in message:
         raise Odd(tools=True)
     if isinstance(content, str):
@@ -240,8 +242,8 @@ def string(value: object) -> str | None:
 def milliseconds(value: object) -> int | None:
     """A time in Unix milliseconds; some builds write it as a string."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+        value = int(value)
+    return value if type(value) is int and 0 < value < _TOO_LARGE else None
 
 
 def _is_block(value: object) -> bool:

@@ -11,10 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from yarp.plugin import Call, Issue, Observation, Result
-from yarp_codex.importer import discover, read
+from yarp.dataset.database import Dataset
+from yarp.dataset.extract import extract
+from yarp.dataset.report import issues, verify
+from yarp.plugin import Importer
+from yarp_codex.importer import ADAPTER_VERSION, OPTIONS, discover, read
 
 HERE = Path(__file__).parent
+CODEX = Importer(
+    "codex", adapter_version=ADAPTER_VERSION, options=OPTIONS, discover=discover, read=read
+)
 DIRECT, CODE, PLAIN = "gpt-5.5", "gpt-6-sol", "gpt-5-codex"
 
 pytestmark = pytest.mark.slow
@@ -61,41 +67,62 @@ def home(yarp_home, monkeypatch):
 
 
 class Imported:
-    """All facts of a store, calls of one group taken together as the dataset does."""
+    """The dataset of a home's store, imported twice: the second time, nothing is new."""
 
     def __init__(self, home):
         before = listing(home.codex)
-        self.items, facts = 0, []
-        for item in discover(home.roots()):
-            if isinstance(item, Issue):
-                facts.append(item)
-                continue
-            self.items += 1
-            assert item.context is not None, "the list of threads has it"
-            facts += [*read(item), *item.issues]
-            item.close()
+        folder = home.path / "dataset"
+        folder.mkdir(mode=0o700)
+        self.database = str(folder / "toolcalls.duckdb")
+        self.items = self.take(home).found
+        again = self.take(home)
+        assert (again.unchanged, again.written.calls, again.written.results) == (self.items, 0, 0)
         assert listing(home.codex) == before
-        self.issues = [one for one in facts if isinstance(one, Issue)]
-        self.calls = {one.copy_of: one for one in facts if isinstance(one, Call)}
-        self.seen = Counter(one.copy_of for one in facts if isinstance(one, Call))
-        self.identities = {one.identity: one.copy_of for one in facts if isinstance(one, Call)}
-        self.results = {}
-        for one in facts:
-            if isinstance(one, Result):
-                value = (one.output_text, json.dumps(one.output_json, sort_keys=True), one.is_error)
-                self.results.setdefault(self.identities[one.call], set()).add(value)
-        self.observations = [one for one in facts if isinstance(one, Observation)]
+        with Dataset.read(self.database) as dataset:
+            self.issues = issues(dataset)
+            self.valid = verify(dataset)["valid"]
+        self.calls = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in self.rows(CALLS)}
+
+    def take(self, home):
+        with Dataset.write(self.database) as dataset:
+            return extract(dataset, CODEX, "ada", home.roots())
+
+    def rows(self, statement):
+        with Dataset.read(self.database) as dataset:
+            return dataset.rows(statement)
 
     def named(self):
-        return Counter(one.native_call_id for one in self.calls.values())
+        """How often each call is there."""
+        return Counter(row[0] for row in self.rows("SELECT native_call_id FROM tool_calls"))
+
+    def results(self):
+        """What the model was given and whether it failed, by the id of the call; one each."""
+        rows = self.rows(RESULTS)
+        found = {row[0]: row[1:] for row in rows}
+        assert len(found) == len(rows)
+        return found
 
     def texts(self):
-        """What the model was given, by the id of the call."""
-        return {
-            self.calls[group].native_call_id: text
-            for group, found in self.results.items()
-            for text, _, _ in found
-        }
+        return {name: text for name, (text, _) in self.results().items()}
+
+    def observed(self):
+        """How many records say each call, and in how many rollouts."""
+        return {name: (records, items) for name, records, items in self.rows(OBSERVED)}
+
+
+COLUMNS = ("native_call_id", "tool_name", "input", "worker", "session")
+CALLS = """
+    SELECT native_call_id, tool_name, input_text, native_worker_id, native_session_id
+    FROM tool_calls JOIN sessions USING (session_key)"""
+RESULTS = """
+    SELECT native_call_id, output_text, is_error
+    FROM tool_results JOIN tool_calls USING (call_key)"""
+OBSERVED = """
+    SELECT native_call_id, count(*), count(DISTINCT source_item_key)
+    FROM observations JOIN tool_calls USING (call_key) GROUP BY 1"""
+TIED = """
+    SELECT native_call_id, native_branch_id FROM observations JOIN tool_calls USING (call_key)
+    WHERE native_branch_id IS NOT NULL"""
 
 
 def listing(folder):
@@ -143,7 +170,7 @@ def test_direct_calls_of_a_thread_its_resumption_and_its_forks_are_there_once(pr
     given = model.results()
     model.close()
     found = Imported(home)
-    assert found.issues == []
+    assert (found.issues, found.valid) == ([], True)
     assert found.items == 2
     wanted = {
         f"call_{word}_{turn}_{index}"
@@ -152,14 +179,8 @@ def test_direct_calls_of_a_thread_its_resumption_and_its_forks_are_there_once(pr
         for index in range(len(calls))
     }
     assert found.named() == dict.fromkeys(wanted, 1)
-    assert set(found.seen.values()) == {1}
-    assert all(len(results) == 1 for results in found.results.values())
     assert found.texts() == given
-    errors = {
-        found.calls[group].native_call_id: is_error
-        for group, results in found.results.items()
-        for _, _, is_error in results
-    }
+    errors = {name: is_error for name, (_, is_error) in found.results().items()}
     assert errors["call_FIRST_0_0"] is False
     assert errors["call_FIRST_1_0"] is True
     assert errors["call_FIRST_5_1"] is True
@@ -189,20 +210,15 @@ def test_scripts_and_the_calls_inside_them_are_there_once(prefix, home):
     given = model.results()
     model.close()
     found = Imported(home)
-    assert found.issues == []
+    assert (found.issues, found.valid) == ([], True)
     outer = {name for name in found.named() if name.startswith("call_")}
     assert outer == {"call_SCRIPTS_0_0", "call_SCRIPTS_1_0", "call_SCRIPTS_2_0"}
-    inner = [one for one in found.calls.values() if one.native_call_id not in outer]
-    assert sorted(str(one.input.get("cmd", one.input)) for one in inner) == sorted(
+    inner = [json.loads(one["input"]) for name, one in found.calls.items() if name not in outer]
+    assert sorted(str(one.get("cmd", one)) for one in inner) == sorted(
         ["echo inside", "echo a", "echo b; exit 2", "{'text': 'x'}"]
     )
-    assert all(len(results) == 1 for results in found.results.values())
-    assert len(found.results) == len(found.calls) == 7
-    tied = {
-        one.target.native_call_id: one.native_branch_id
-        for one in found.observations
-        if isinstance(one.target, Call) and one.native_branch_id
-    }
+    assert len(found.results()) == len(found.calls) == 7
+    tied = dict(found.rows(TIED))
     assert Counter(tied.values()) == {"call_SCRIPTS_0_0": 1, "call_SCRIPTS_1_0": 3}
     assert {name: text for name, text in found.texts().items() if name in outer} == given
 
@@ -219,17 +235,15 @@ def test_a_subagents_calls_are_in_its_own_session_and_name_their_parent(prefix, 
     agent.run(prefix, home.path, home.project, "PARENT please", *agent.FREE)
     model.close()
     found = Imported(home)
-    assert found.issues == []
-    calls = {one.native_call_id: one for one in found.calls.values()}
+    assert (found.issues, found.valid) == ([], True)
     assert set(found.named().values()) == {1}
-    assert set(calls) == {
+    assert set(found.calls) == {
         "call_SUBTASK_0_0", "call_SUBTASK_1_0", "call_PARENT_0_0", "call_PARENT_1_0",
     }  # fmt: skip
-    parent = calls["call_PARENT_0_0"]
-    assert parent.native_worker_id is None
-    assert parent.tool_name == "multi_agent_v1.spawn_agent"
-    child = calls["call_SUBTASK_0_0"]
-    assert child.native_worker_id == parent.session != child.session
+    parent, child = (found.calls[f"call_{name}_0_0"] for name in ("PARENT", "SUBTASK"))
+    assert parent["worker"] is None
+    assert parent["tool_name"] == "multi_agent_v1.spawn_agent"
+    assert child["worker"] == parent["session"] != child["session"]
 
 
 def test_a_fork_that_copied_its_parent_counts_its_calls_once(copying, home):
@@ -248,11 +262,15 @@ def test_a_fork_that_copied_its_parent_counts_its_calls_once(copying, home):
         server.rest()
     model.close()
     found = Imported(home)
-    assert found.issues == []
+    assert (found.issues, found.valid) == ([], True)
     assert found.items == 2
     assert found.named() == {"call_FIRST_0_0": 1, "call_FIRST_1_0": 1, "call_FORKED_0_0": 1}
-    assert sorted(found.seen.values()) == [1, 2, 2], "the copies are there, and seen as such"
-    assert all(len(results) == 1 for results in found.results.values())
+    assert set(found.results()) == set(found.calls)
+    assert found.observed() == {
+        "call_FIRST_0_0": (2, 2), "call_FIRST_1_0": (2, 2), "call_FORKED_0_0": (1, 1),
+    }, "the copies are there, as observations"  # fmt: skip
+    assert found.calls["call_FIRST_0_0"]["session"] == place["threadId"]
+    assert found.calls["call_FORKED_0_0"]["session"] == fork
 
 
 def test_an_archived_thread_is_found_where_codex_puts_it(prefix, home):
@@ -266,7 +284,7 @@ def test_an_archived_thread_is_found_where_codex_puts_it(prefix, home):
     model.close()
     assert [item.kind for item in discover(home.roots())] == ["archived_sessions"]
     found = Imported(home)
-    assert found.issues == []
+    assert (found.issues, found.valid) == ([], True)
     assert found.named() == {"call_FIRST_0_0": 1}
     roots = home.roots()
     del roots["archived-sessions"]
