@@ -79,8 +79,16 @@ def open_readonly(path: str) -> SQL:
     return connection
 
 
+def _is_blank(connection: SQL) -> bool:
+    """Whether a database is new, or a crash left it before its first transaction."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    return bool(version == 0) and not connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+
+
 def _check_format(connection: SQL, path: str) -> None:
     try:
+        if _is_blank(connection):
+            raise DataError(f"{path}: there is no index yet; run: index sync")
         (found,) = connection.execute("PRAGMA user_version").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.Error as error:
@@ -123,10 +131,13 @@ class Store:
 
     def _open(self, busy_ms: int) -> None:
         path = self.path
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            raise StorageError(f"{path}: cannot be written ({error.strerror})") from error
         self.sql: SQL = sqlite3.connect(path, timeout=busy_ms / 1000, isolation_level=None)
         try:
-            if self._value("PRAGMA page_count") == 0:
+            if _is_blank(self.sql):
                 self._create()
             _check_format(self.sql, path)
             self.sql.execute("PRAGMA synchronous = NORMAL")
