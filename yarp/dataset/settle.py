@@ -82,6 +82,7 @@ def settle(dataset: Dataset, run_key: str) -> tuple[int, int]:
     with dataset.transaction() as connection:
         tables = Tables(connection)
         _collapse(dataset, tables)
+        _let_originals_tell(dataset)
         _quarantine(dataset, tables, run_key)
         connection.execute("UPDATE private.state SET unsettled = false")
     after = dataset.row(counted)
@@ -182,6 +183,37 @@ def _rename_results(dataset: Dataset) -> None:
         WHERE observations.result_key = m.old""")
     run("DROP TABLE unknown")
     run("DROP TABLE earliest")
+
+
+def _let_originals_tell(dataset: Dataset) -> None:
+    """Give a copy's result to the original's with the same text, whatever else that one tells.
+
+    A fork may copy what the model was given and leave out what happened. Then its result tells
+    less of the same call, and is no variant of it. Read once more, it comes back without an
+    observation: those it had are the original's by then.
+    """
+    run = dataset.connection.execute
+    run("""
+        CREATE TEMP TABLE lesser AS
+        WITH said AS (
+          SELECT r.call_key, r.result_key, r.output_text, bool_or(l.own_key IS NOT NULL) AS own
+          FROM tool_results AS r
+          SEMI JOIN (SELECT call_key FROM tool_results GROUP BY ALL HAVING count(*) > 1)
+            USING (call_key)
+          LEFT JOIN observations AS o ON o.result_key = r.result_key
+          LEFT JOIN private.call_links AS l
+            ON l.source_item_key = o.source_item_key AND l.own_key = r.call_key
+          GROUP BY ALL)
+        SELECT copy.result_key AS old, min(original.result_key) AS new
+        FROM said AS copy JOIN said AS original
+          ON original.call_key = copy.call_key AND original.output_text = copy.output_text
+        WHERE original.own AND NOT copy.own
+        GROUP BY ALL HAVING count(*) = 1""")
+    run("""
+        UPDATE observations SET result_key = l.new FROM lesser AS l
+        WHERE observations.result_key = l.old""")
+    run("DELETE FROM tool_results WHERE result_key IN (SELECT old FROM lesser)")
+    run("DROP TABLE lesser")
 
 
 def _quarantine(dataset: Dataset, tables: Tables, run_key: str) -> None:

@@ -39,7 +39,7 @@ class Rollout:
     def event(self, kind, /, **payload):
         return self.add("event_msg", {"type": kind, **payload})
 
-    def happened(self, kind, item_id, **item):
+    def happened(self, kind, item_id, /, **item):
         return self.event(
             "item_completed", thread_id=self.thread, turn_id="t1",
             item={"type": kind, "id": item_id, **item},

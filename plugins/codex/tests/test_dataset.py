@@ -109,6 +109,45 @@ def test_copied_calls_are_the_originals_whatever_is_imported_first(store, tmp_pa
     assert len(store.rows("SELECT * FROM observations")) == 5 + 7 + 9
 
 
+def test_a_copy_that_leaves_out_what_happened_is_no_other_result(store):
+    """Helpers get the history of their parent without the events in it."""
+    parent = Rollout("parent").call("call_1").ran("call_1", "ls", "a\n").output("call_1", "a\n")
+    parent.call("call_2").output("call_2", "x")
+    child = Rollout("child", forked_from_id="parent", timestamp=made.stamp(500))
+    for line in parent.lines:
+        value = json.loads(line)
+        if value["type"] != "event_msg":
+            child.add(value["type"], value["payload"])
+    copied = child.write(store.sessions, "rollout-child.jsonl")
+    store.take()
+    assert store.rows("SELECT output_json FROM tool_results") == [(None,), (None,)]
+    path = parent.write(store.sessions, "rollout-parent.jsonl")
+
+    def holds(results, structures):
+        assert store.rows("SELECT count(*), count(output_json) FROM tool_results") == [
+            (results, structures)
+        ]
+        told = store.verify()
+        assert told["valid"]
+        assert told["calls_with_conflicting_results"] == 0
+
+    store.take()
+    holds(2, 1)
+    # What happened to the second one is told later.
+    path.write_text(parent.ran("call_2", "ls", "x").text())
+    store.take()
+    holds(2, 2)
+    # The copy is read once more, then both are read anew.
+    copied.write_text(child.call("call_9").output("call_9", "y").text())
+    store.take()
+    holds(3, 2)
+    for rollout in (path, copied):
+        os.utime(rollout, ns=(1, 1))
+    store.take()
+    holds(3, 2)
+    assert store.rows("SELECT count(*) FROM observations") == [(4 + 2 + 4 + 2,)]
+
+
 def test_an_output_that_comes_later_resolves_its_call(store):
     rollout = Rollout().call("call_1")
     path = rollout.write(store.sessions)

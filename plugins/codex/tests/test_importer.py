@@ -488,6 +488,27 @@ def test_a_copy_in_a_fork_shares_what_its_original_has_however_far_it_is_copied(
     )
 
 
+def test_what_a_copying_fork_calls_itself_is_its_own(of):
+    """A turn's id holds the time when it began, and so does the thread's."""
+    old, own = "01a22a65-0000-7000-8000-00000000000a", "01a22a67-0000-7000-8000-00000000000b"
+    parent_id, fork_id = (
+        "01a22a64-0000-7000-8000-00000000000c",
+        "01a22a66-0000-7000-8000-00000000000d",
+    )
+    parent = Rollout(parent_id).turn(turn_id=old).call("call_1")
+    fork = Rollout(fork_id, forked_from_id=parent_id)
+    for line in parent.lines:
+        fork.add(json.loads(line)["type"], json.loads(line)["payload"])
+    copy = of(fork.turn(turn_id=own).call("call_2"))
+    original = of(parent.turn(turn_id=own).call("call_2"))
+    assert copy.calls["call_1"].copy_of == original.calls["call_1"].copy_of
+    assert copy.calls["call_2"].copy_of != original.calls["call_2"].copy_of
+    helper = Rollout("child", ordinals=True, subagent_history_start_ordinal=3)
+    helper.add("session_meta", {"id": "parent"}).call("call_1").call("call_2")
+    found = of(helper).calls
+    assert [found[name].copy_of[0] for name in ("call_1", "call_2")] == ["parent", "child"]
+
+
 def test_forks_that_only_refer_to_their_parents_share_nothing(of):
     base = {"thread_id": "parent", "end_ordinal_exclusive": 3}
     found = [

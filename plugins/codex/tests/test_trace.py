@@ -419,6 +419,7 @@ def test_a_helpers_thread_is_linked_and_its_task_is_no_persons(index):
     )
     parent.output("call_1", '{"agent_id":"child"}')
     parent.event("sub_agent_activity", kind="started", agent_thread_id="child", event_id="call_1")
+    parent.happened("SubAgentActivity", "call_1", kind="completed", agent_thread_id="child")
     user(parent, "<subagent_notification>\ndone")
     source = {"subagent": {"thread_spawn": {"parent_thread_id": "parent"}}}
     child = Rollout(
@@ -438,8 +439,9 @@ def test_a_helpers_thread_is_linked_and_its_task_is_no_persons(index):
         theirs["session_id"],
     )
     assert (task["text"], task["session_id"]) == ("do it", theirs["session_id"])
-    (activity,) = found.of("subagent.activity")
-    assert activity["value"]["subagent_session_id"] == theirs["session_id"]
+    activities = found.of("subagent.activity")
+    assert [one["text"] for one in activities] == ["started", "completed"]
+    assert {one["value"]["subagent_session_id"] for one in activities} == {theirs["session_id"]}
     assert len(found.of("subagent.report")) == 1
     assert not [
         item

@@ -29,7 +29,7 @@ from yarp.plugin import (
 from yarp_codex import records
 from yarp_codex.happened import Happened
 from yarp_codex.merge import merged
-from yarp_codex.native import Record, Strange, string, whole
+from yarp_codex.native import Record, Strange, began_ms, string, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -138,8 +138,9 @@ class _Rollout:
         self._item = item
         self._listed: dict[str, Any] = item.context or {}
         self._thread = ""
-        # The thread whose history this is a copy of; its own if it is none.
+        # The thread whose history is copied here; its own where nothing is, as far as that shows.
         self._origin = ""
+        self._own_from: int | None = None
         # The thread that this one works for.
         self._worker: str | None = None
         self._provider: str | None = None
@@ -157,6 +158,8 @@ class _Rollout:
 
     def facts(self) -> Iterator[SourceFact]:
         for record in records.read(self._item.lines()):
+            if self._origin != self._thread and self._is_own(record):
+                self._origin = self._thread
             if not self._thread:
                 yield self._begin(record)
             elif isinstance(record, records.Call):
@@ -190,6 +193,7 @@ class _Rollout:
             raise Rejected("unsupported_codex_source", "the first line says not whose this is")
         self._thread = self._origin = record.thread_id
         self._worker = record.parent_thread_id
+        self._own_from = record.own_history_from
         listed = self._listed if self._listed.get("id") == self._thread else {}
         self._provider = record.provider or string(listed.get("model_provider"))
         self._directory = record.working_directory or string(listed.get("cwd"))
@@ -199,6 +203,15 @@ class _Rollout:
         if started is None and seconds is not None:
             started = seconds * 1000
         return Session(self._thread, started_at_ms=started)
+
+    def _is_own(self, record: Record) -> bool:
+        """Whether the copied history ends before this record: a turn that began in this thread."""
+        if self._own_from is not None and (record.ordinal or 0) >= self._own_from:
+            return True
+        if not isinstance(record, records.Turn) and record.kind != "task_started":
+            return False
+        began, since = began_ms(record.turn_id), began_ms(self._thread)
+        return began is not None and since is not None and began >= since
 
     def _call(self, record: records.Call) -> Iterator[SourceFact]:
         name, call_id = record.tool_name, record.call_id

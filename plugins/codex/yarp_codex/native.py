@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from yarp.plugin import Line
 
 _TOO_LARGE = 2**53
+_TIMED_ID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-")
 # What Codex itself writes before an output: how the command ended, if it has ended.
 _ENVELOPE = re.compile(
     r"(?:Chunk ID: [0-9a-f]+\n)?"
@@ -99,6 +100,12 @@ def exit_code(text: str) -> int | None:
         found = _OLD_ENVELOPE.search(text, max(0, len(text) - 120))
         return int(found[1]) if found else None
     return int(found[1] or found[2]) if found else None
+
+
+def began_ms(native_id: object) -> int | None:
+    """The time that an id of version 7 begins with, in Unix milliseconds; other ids hold none."""
+    found = _TIMED_ID.match(native_id) if isinstance(native_id, str) else None
+    return int(found[1] + found[2], 16) if found else None
 
 
 def string(value: object) -> str | None:

@@ -7,7 +7,6 @@ Source: spec "Trace index", 8.1.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import (
@@ -25,7 +24,7 @@ from yarp_codex import records
 from yarp_codex.conversation import Conversation, digest
 from yarp_codex.happened import Happened
 from yarp_codex.injected import INJECTED
-from yarp_codex.native import Record, string, whole
+from yarp_codex.native import Record, began_ms, string, whole
 from yarp_codex.outputs import happened_facts, output_facts, text_of
 from yarp_codex.records import Call, Message, Meta, Output, Shown, Turn
 
@@ -38,7 +37,6 @@ LINES = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "world_state", "compacted"}
 )
 SHELLS = {"exec_command": "cmd", "shell_command": "command", "shell": "command"}
-_TIMED_ID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-")
 
 
 def reader() -> TraceReader:
@@ -156,7 +154,7 @@ class Projection(Conversation):
                 return False
         if self._at["copied"]:
             begins = isinstance(record, Turn) or record.kind == "task_started"
-            began, since = _time_of(record.turn_id), _time_of(self._at["thread"])
+            began, since = began_ms(record.turn_id), began_ms(self._at["thread"])
             if not begins or (began is not None and since is not None and began < since):
                 return False
             self._at["copied"] = False
@@ -188,20 +186,27 @@ class Projection(Conversation):
         elif kind == "error" and string(payload.get("message")):
             yield self.item(record, "runtime.notice", payload["message"], {"has_images": False})
         elif kind == "sub_agent_activity":
-            agent = string(payload.get("agent_thread_id"))
-            told, call_id = string(payload.get("kind")), string(payload.get("event_id"))
-            if told is not None:
-                yield self.item(
-                    record, "subagent.activity", told, {"has_images": False}, session=agent
-                )
-            if agent is not None and call_id is not None:
-                yield Amend(f"call:{call_id}", session=agent)
+            yield from self._activity(record, payload, string(payload.get("event_id")))
+        elif kind == "item_completed":
+            item = payload.get("item")
+            if isinstance(item, dict) and item.get("type") == "SubAgentActivity":
+                yield from self._activity(record, item, string(item.get("id")))
         elif kind == "collab_agent_spawn_end":
             child, call_id = string(payload.get("new_thread_id")), string(payload.get("call_id"))
             if child is not None and call_id is not None:
                 yield Amend(f"call:{call_id}", line=line, session=child)
         elif kind == "context_compacted":
             yield from self.compaction(record)
+
+    def _activity(
+        self, record: Record, told: dict[str, Any], call_id: str | None
+    ) -> Iterator[Fact]:
+        agent, kind = string(told.get("agent_thread_id")), string(told.get("kind"))
+        if kind is not None:
+            members = {"has_images": False}
+            yield self.item(record, "subagent.activity", kind, members, session=agent)
+        if agent is not None and call_id is not None:
+            yield Amend(f"call:{call_id}", session=agent)
 
     def _end(self, record: Record, line: int) -> Iterator[Fact]:
         loop = self._at["loop"]
@@ -350,12 +355,6 @@ def _sample(loop: str, sample: str | None, told: dict[str, Any], **how: Any) -> 
         reasoning=told.get("reasoning_output_tokens"),
         **how,
     )
-
-
-def _time_of(native_id: object) -> int | None:
-    """The Unix milliseconds that an id of version 7 begins with."""
-    found = _TIMED_ID.match(native_id) if isinstance(native_id, str) else None
-    return int(found[1] + found[2], 16) if found else None
 
 
 def _workdir(given: object) -> str | None:
