@@ -6,19 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 from toy_agent import TOY, Store, call, result, session
 
-from yarp.dataset import writer
+from yarp.dataset import report, writer
 from yarp.dataset.database import Dataset, SizeLimitReached
+from yarp.errors import StorageError
 from yarp.sources.importers import Importer
 
 CHILD = """
 import os, pathlib, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 import toy_agent
-from yarp.dataset import writer
+from yarp.dataset import report, writer
 writer.GROUP_BYTES = 3000
 store = toy_agent.Store.__new__(toy_agent.Store)
 store.path = pathlib.Path(sys.argv[2])
@@ -155,3 +157,36 @@ def test_a_run_that_ended_without_saying_so_is_marked_as_failed(store):
     store.extract()
     assert store.rows("SELECT status FROM import_runs WHERE run_key = 'r'") == [("failed",)]
     assert isinstance(store, Store)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A file system of 24 MiB."""
+    point = tmp_path / "disk"
+    point.mkdir(mode=0o700)
+    words = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0700", "tmpfs", str(point)]
+    if subprocess.run(words, check=False, capture_output=True).returncode:
+        pytest.skip("a full disk needs a small file system, and this user may not mount one")
+    yield point
+    subprocess.run(["umount", "-l", str(point)], check=True)
+
+
+def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(new_store, disk):
+    store = new_store()
+    store.database = str(disk / "data" / "toolcalls.duckdb")
+    store.write("a.jsonl", session("s"), call("first"))
+    store.extract()
+    for number in range(4):
+        noise = os.urandom(500_000).hex()
+        store.write(f"b{number}.jsonl", session(f"s{number}"), call("c"), result("c", noise))
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096) == 4096:
+            pass
+    with pytest.raises(StorageError, match="what was committed stays"):
+        store.extract()
+    ballast.unlink()
+    store.extract()
+    assert len(store.calls()) == 5
+    with Dataset.read(store.database) as dataset:
+        assert report.verify(dataset)["valid"] is True

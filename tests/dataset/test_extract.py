@@ -8,7 +8,8 @@ import pytest
 import zstandard
 from toy_agent import TOY, Store, call, lines, result, session
 
-from yarp.errors import UsageError
+from yarp.errors import PluginError, UsageError
+from yarp.sources.facts import Rejected
 from yarp.sources.importers import Importer
 
 
@@ -520,3 +521,38 @@ def test_runs_are_recorded(store):
         (report.run_key, "ann", "toy", "complete")
     ]
     assert isinstance(store, Store)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (Rejected("unsupported_toy_index", "no"), "unsupported_toy_index"),
+        (OSError(13, "Permission denied"), "unreadable"),
+    ],
+)
+def test_an_importer_that_cannot_look_is_an_issue_and_nothing_counts_as_gone(store, fault, code):
+    store.write("a.jsonl", session("s"), call("c"))
+    store.extract()
+
+    def discover(_roots):
+        raise fault
+
+    blind = Importer(
+        "toy", adapter_version=1, options=TOY.options, discover=discover, read=TOY.read
+    )
+    assert store.extract(blind).vanished == (code != "unreadable")
+    assert (code, None, 1) in store.issues()
+    assert len(store.calls()) == 1
+
+
+def test_an_importer_that_fails_while_looking_fails_the_run(store):
+    broken = Importer(
+        "toy",
+        adapter_version=1,
+        options=TOY.options,
+        discover=lambda roots: roots["none"],
+        read=TOY.read,
+    )
+    with pytest.raises(PluginError, match="importer of toy raised KeyError"):
+        store.extract(broken)
+    assert store.rows("SELECT status FROM import_runs") == [("failed",)]

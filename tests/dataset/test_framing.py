@@ -177,6 +177,8 @@ def test_results_come_through_frames_as_they_were(identity, value, text, is_erro
 @given(st.lists(st.binary(max_size=30), max_size=6))
 def test_any_bytes_are_refused_as_a_frame_error(tmp_path_factory, data):
     class Nowhere:
+        path = "nowhere"
+
         """No dataset is touched before a stream has started."""
 
     with pytest.raises(FrameError):

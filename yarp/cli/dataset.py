@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from importlib import import_module
@@ -187,12 +188,15 @@ def stream(ctx: click.Context, unix_user: str) -> None:
     def run(importer: Importer, roots: dict[str, str]) -> None:
         from yarp.dataset import extract as engine
         from yarp.dataset import framing
+        from yarp.plugins import foreign
 
         if sys.stdout.isatty():
             raise UsageError("standard output is a terminal; pipe it into yarp dataset ingest")
-        out = sys.stdout.buffer
-        framing.stream(importer, unix_user, engine.check_roots(importer, roots), out.write)
-        out.flush()
+        found = engine.check_roots(importer, roots)
+        sys.stdout.flush()
+        # What an importer prints must not get between the frames.
+        with open(os.dup(1), "wb") as out, foreign():
+            framing.stream(importer, unix_user, found, out.write)
 
     ctx.obj = run
 

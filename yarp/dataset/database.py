@@ -27,7 +27,9 @@ MOST_BYTES = 10_000_000_000
 """Files below the data directory stay below this. Source: seed 003, Outcome."""
 
 SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_indexes.sql")
-_MEMORY = "128MB"  # 0.3 s slower on 200 MB than 4 GB, and 100 MB smaller
+# 0.3 s slower on 200 MB than with 4 GB, and 100 MB smaller; indexes need a part of the file's size.
+_MEMORY_BYTES = 128 << 20
+_MOST_MEMORY_BYTES = 4 << 30
 _READING_MEMORY = "512MB"  # a second search finds what the first one read
 _CHECKPOINT = "1GB"  # one checkpoint at the end: writing the log twice costs less than many
 # The last group is written anew at each checkpoint: DuckDB's own 122,880 rows are 300 MB of texts.
@@ -59,6 +61,7 @@ class Dataset:
         self.directory = os.path.dirname(path)
         self.connection = connection
         self.most_bytes = MOST_BYTES
+        self._memory = _memory(_size(path))
         self._lock = lock
 
     @classmethod
@@ -107,7 +110,7 @@ class Dataset:
     def close(self) -> None:
         """Close it; what was committed is in the file then, and no log is left behind."""
         try:
-            with _told(self.path):
+            with told(self.path):
                 self.connection.close()
         finally:
             if self._lock is not None:
@@ -116,7 +119,7 @@ class Dataset:
 
     def rows(self, statement: str, values: object = None) -> list[tuple[Any, ...]]:
         """All rows that a statement gives."""
-        with _told(self.path):
+        with told(self.path):
             return self.connection.execute(statement, values).fetchall()
 
     def row(self, statement: str, values: object = None) -> tuple[Any, ...]:
@@ -142,6 +145,9 @@ class Dataset:
         """
         bound = 2 * byte_count + 1024 * row_count + _SLACK_BYTES
         used = self.used_bytes()
+        if _memory(used) > 5 * self._memory // 4:
+            self._memory = _memory(used)
+            self.connection.execute(f"SET memory_limit = '{self._memory}B'")
         if used + bound > self.most_bytes:
             raise SizeLimitReached(
                 f"{self.directory} holds {used} bytes; the next batch of up to {bound} could cross "
@@ -156,13 +162,13 @@ class Dataset:
         tables = self.rows("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'main'")
         if tables == [(0,)]:
             self.require_room(0, 0)
-            with _told(self.path), self.transaction() as connection:
+            with told(self.path), self.transaction() as connection:
                 for name in SCHEMA_FILES:
                     connection.execute(schema_text(name))
                 connection.execute("INSERT INTO schema_info VALUES (?)", [VERSION])
         _require_version(self)
         os.chmod(self.path, 0o600)
-        with _told(self.path):
+        with told(self.path):
             self.connection.execute(
                 "UPDATE import_runs SET status = 'failed', finished_at_ms = greatest("
                 "started_at_ms, epoch_ms(now())) WHERE status = 'running'"
@@ -197,14 +203,14 @@ def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
         "allow_community_extensions": "false",
         "python_enable_replacements": "false",
         "checkpoint_threshold": _CHECKPOINT,
-        "memory_limit": _READING_MEMORY if readonly else _MEMORY,
+        "memory_limit": _READING_MEMORY if readonly else f"{_memory(_size(path))}B",
         "threads": str(min(4, os.cpu_count() or 1)),
         "temp_directory": f"{path}.tmp",
         "max_temp_directory_size": _MOST_TEMPORARY,
     }
     quoted = path.replace("'", "''")
     options = "READ_ONLY" if readonly else f"ROW_GROUP_SIZE {_GROUP_ROWS}"
-    with _told(path):
+    with told(path):
         connection = duckdb.connect(":memory:", config=config)
         try:
             connection.execute(f"ATTACH '{quoted}' AS dataset ({options})")
@@ -212,7 +218,8 @@ def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
             # A third of the room, and then no line is read without 2,047 rows around it.
             connection.execute("SET disabled_compression_methods = 'zstd'")
             connection.execute("SET enable_external_access = false")
-            connection.execute("SET lock_configuration = true")
+            if readonly:  # a writer's memory grows with the file
+                connection.execute("SET lock_configuration = true")
         except BaseException:
             connection.close()
             raise
@@ -220,16 +227,27 @@ def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
-    """DuckDB's errors in our own words, which hold no content."""
+def told(path: str) -> Iterator[None]:
+    """Around the use of a dataset: DuckDB's errors in our own words, which hold no content."""
     import duckdb
 
     try:
         yield
     except duckdb.IOException as error:
-        if "lock" in str(error).lower():
+        if "set lock on file" in str(error):
             raise StorageError(f"{path} is in use by another process; try again later") from None
-        raise StorageError(f"{path} cannot be read or written: {_kind(error)}") from None
+        raise StorageError(
+            f"{path} cannot be read or written, or its disk is full; what was committed stays"
+        ) from None
+    except (
+        duckdb.FatalException,
+        duckdb.OutOfMemoryException,
+        duckdb.TransactionException,
+    ) as error:
+        raise StorageError(
+            f"{path}: DuckDB had to stop ({_kind(error)}): its disk or its memory is full; "
+            "what was committed stays"
+        ) from None
     except duckdb.Error as error:
         raise DataError(f"{path} is damaged, or no dataset: {_kind(error)}") from None
 
@@ -265,10 +283,14 @@ def _files_in(directory: str) -> Iterator[str]:
             yield os.path.join(place, name)
 
 
+def _memory(file_bytes: int) -> int:
+    return min(_MEMORY_BYTES + file_bytes // 2, _MOST_MEMORY_BYTES)
+
+
 def _size(path: str) -> int:
     try:
         return os.lstat(path).st_size
-    except FileNotFoundError:  # a temporary file, gone since
+    except FileNotFoundError:  # not there yet, or a temporary file that is gone
         return 0
 
 

@@ -10,8 +10,9 @@ import os
 from typing import TYPE_CHECKING
 
 from yarp.dataset import keys, settle
+from yarp.dataset.database import told
 from yarp.dataset.outcome import Outcome
-from yarp.dataset.reading import fingerprint, read, same_content, shown, state
+from yarp.dataset.reading import discovered, fingerprint, read, same_content, shown, state
 from yarp.dataset.rows import ItemRows
 from yarp.dataset.run import Report, Run
 from yarp.dataset.writer import Writer
@@ -61,13 +62,15 @@ def extract(
     `progress(done, all)` is told of items. Raises what keeps the run from going on; what was
     committed until then stays, and the next run goes on from there.
     """
-    run = Run(dataset, unix_user, importer.agent)
-    try:
-        report = _Extraction(run, importer, check_roots(importer, roots), progress).run()
-    except BaseException:
-        run.end("failed")
-        raise
-    run.end("complete")
+    roots = check_roots(importer, roots)
+    with told(dataset.path):
+        run = Run(dataset, unix_user, importer.agent)
+        try:
+            report = _Extraction(run, importer, roots, progress).run()
+        except BaseException:
+            run.end_badly()
+            raise
+        run.end("complete")
     return report
 
 
@@ -109,12 +112,11 @@ class _Extraction:
     def _discover(self) -> tuple[list[Issue], dict[str, SourceItem]]:
         """The issues, and the items in an order that depends on nothing but them."""
         issues, items = [], []
-        for found in self._importer.discover(self._roots):
+        for found in discovered(self._importer, self._roots):
             if isinstance(found, Issue):
                 issues.append(found)
             else:
                 items.append(found)
-        items.sort(key=lambda item: (item.kind, item.root, item.relative_path))
         return issues, {self._item_key(item): item for item in items}
 
     def _root_key(self, kind: str, path: str) -> str:

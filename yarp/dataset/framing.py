@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import orjson
 
-from yarp.dataset.reading import read, shown
+from yarp.dataset.reading import discovered, read, shown
 from yarp.dataset.rows import ImporterFault
 from yarp.sources.facts import Call, Issue, Observation, Result, Session
 
@@ -60,17 +60,15 @@ def stream(
     for option in importer.options:
         if option.flag in roots:
             send("source_root", {"kind": option.source_kind, "path": shown(roots[option.flag])})
-    items: list[SourceItem] = []
-    for found in importer.discover(roots):
+    count = 0
+    for found in discovered(importer, roots):
         if isinstance(found, Issue):
             send("issue", _plain(found))
         else:
-            items.append(found)
-    items.sort(key=lambda item: (item.kind, item.root, item.relative_path))
-    for item in items:
-        _send_item(importer, item, send)
+            count += 1
+            _send_item(importer, found, send)
     send("stream_end")
-    return len(items)
+    return count
 
 
 def _send_item(importer: Importer, item: SourceItem, send: Callable[..., None]) -> None:

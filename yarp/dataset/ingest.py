@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from yarp.dataset import keys, settle
+from yarp.dataset.database import told
 from yarp.dataset.framing import KINDS, VERSION, fact
 from yarp.dataset.outcome import Outcome
 from yarp.dataset.reading import Reading, importer_fault
@@ -38,13 +39,17 @@ def ingest(
     Sources that were committed by then stay. Those that are the same as before are retained.
     """
     taking = _Ingest(dataset, unix_user, agent, progress)
-    try:
-        for data in frames:
-            taking.take(data)
-        taking.end()
-    except BaseException:
-        taking.fail()
-        raise
+    with told(dataset.path):
+        try:
+            for data in frames:
+                taking.take(data)
+            taking.end()
+        except FrameError:
+            taking.keep()
+            raise
+        except BaseException:
+            taking.fail()
+            raise
     assert taking.report is not None  # noqa: S101 - `end` has seen to it
     return taking.report
 
@@ -116,13 +121,18 @@ class _Ingest:
             self._run.key, len(self._keys), self._unchanged, vanished, self._writer.counts
         )
 
-    def fail(self) -> None:
+    def keep(self) -> None:
         """Keep the sources that are whole, and say that the run failed."""
         if self._run is not None:
             try:
                 self._writer.flush()
             finally:
-                self._run.end("failed")
+                self.fail()
+
+    def fail(self) -> None:
+        """Say that the run failed."""
+        if self._run is not None:
+            self._run.end_badly()
 
     def _broken(self, what: str) -> FrameError:
         return FrameError(f"frame {self._number}: {what}")

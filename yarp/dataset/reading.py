@@ -13,12 +13,13 @@ from attrs import define, field
 
 from yarp.dataset import keys
 from yarp.dataset.rows import ImporterFault
+from yarp.errors import PluginError
 from yarp.sources.facts import Issue, Rejected
 from yarp.sources.jsonl import JsonlFile, SourceChanged, Stat
 from yarp.sources.sqlite import BESIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from yarp.sources.facts import SourceFact
     from yarp.sources.importers import Importer, SourceItem
@@ -47,6 +48,25 @@ class Reading:
     def reject(self, issue: Issue, *, lasting: bool) -> None:
         """Note that the item cannot be read, and why."""
         self.status, self.rejection, self.lasting = "rejected", issue, lasting
+
+
+def discovered(importer: Importer, roots: Mapping[str, str]) -> list[SourceItem | Issue]:
+    """What the importer finds: issues first, then the items in an order of their own.
+
+    Raises PluginError when it cannot look.
+    """
+    try:
+        found = list(importer.discover(roots))
+    except Rejected as refused:
+        return [refused.issue]
+    except OSError as error:
+        return [Issue("unreadable", f"a source cannot be read: {error.strerror}", "error")]
+    except Exception as error:
+        what = f"the importer of {importer.agent} raised {type(error).__name__} while looking"
+        raise PluginError(what) from error
+    issues: list[SourceItem | Issue] = [each for each in found if isinstance(each, Issue)]
+    items = [each for each in found if not isinstance(each, Issue)]
+    return issues + sorted(items, key=lambda item: (item.kind, item.root, item.relative_path))
 
 
 def read(importer: Importer, item: SourceItem, take: Callable[[SourceFact], None]) -> Reading:

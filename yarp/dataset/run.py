@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from attrs import define
@@ -76,6 +77,13 @@ class Run:
                 " WHERE run_key = ? AND status = 'running'",
                 [status, time.time_ns() // 1_000_000, self.key],
             )
+
+    def end_badly(self) -> None:
+        """Say that the run failed, if that can still be said; the next opening says it else."""
+        import duckdb
+
+        with suppress(duckdb.Error):
+            self.end("failed")
 
     def root(self, kind: str, path: str) -> str:
         """The key of a root, which is recorded if it is new."""
