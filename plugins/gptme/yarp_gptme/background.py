@@ -11,9 +11,9 @@ import contextvars
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from yarp.plugin import CaptureState, ProcessState
+from yarp.plugin import CaptureState
 from yarp_gptme.captures import STDERR, STDOUT, Capture, Policy, at_end
-from yarp_gptme.foreground import ATTRIBUTE, Shell
+from yarp_gptme.foreground import ATTRIBUTE, Shell, capture_of, conclude
 from yarp_gptme.patches import Target
 from yarp_gptme.say import fault
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from yarp.plugin import Receipt
     from yarp_gptme.patches import Patches
 
 _JOBS = "gptme.tools.shell_background"
@@ -92,16 +91,11 @@ class Background:
         return start_reader
 
 
-def _capture_of(job: Any) -> Capture | None:
-    found: Capture | None = getattr(job, ATTRIBUTE, None)
-    return found
-
-
 def _append_output(inner: Callable[..., None]) -> Callable[..., None]:
     def _append_output(
         self: Any, fd: int, stdout_fd: int, data: bytes, *, final: bool = False
     ) -> None:
-        capture = _capture_of(self)
+        capture = capture_of(self)
         if capture is not None:
             stream = STDOUT if fd == stdout_fd else STDERR
             if data:
@@ -116,7 +110,7 @@ def _append_output(inner: Callable[..., None]) -> Callable[..., None]:
 
 def _kill(inner: Callable[..., None]) -> Callable[..., None]:
     def kill(self: Any) -> None:
-        capture = _capture_of(self)
+        capture = capture_of(self)
         if capture is not None and capture.receipt is None:
             capture.killed = capture.killed or self.process.poll() is None
         inner(self)
@@ -125,27 +119,6 @@ def _kill(inner: Callable[..., None]) -> Callable[..., None]:
             conclude(self)
 
     return kill
-
-
-def conclude(job: Any) -> Receipt | None:
-    """Publish a job's receipt, once its reader is done."""
-    capture = _capture_of(job)
-    if capture is None:
-        return None
-    if capture.receipt is not None:
-        return capture.receipt
-    code: int | None = job.process.poll()
-    if capture.killed or (capture.killed is False and code is not None and code < 0):
-        reason = str(job.kill_reason) if job.kill_reason else "killed by gptme"
-        if isinstance(capture, Shell):
-            # The code of a promoted command that was killed is one that gptme makes up.
-            return capture.conclude(ProcessState.CANCELLED, code, reason)
-        return capture.finish(ProcessState.CANCELLED, code=code, reason=reason)
-    if isinstance(capture, Shell):
-        return capture.conclude_code(code)
-    # A reader that was told to stop before the process ended: nobody knows how it ended.
-    state = ProcessState.RUNNING if code is None else ProcessState.EXITED
-    return capture.finish(state, code=code)
 
 
 def _notify_completion(inner: Callable[..., None]) -> Callable[..., None]:
@@ -158,7 +131,7 @@ def _notify_completion(inner: Callable[..., None]) -> Callable[..., None]:
 
 def _write_job_log(inner: Callable[..., Any]) -> Callable[..., Any]:
     def _write_job_log(job: Any, stdout: str, stderr: str, *, final: bool) -> Path | None:
-        capture = _capture_of(job)
+        capture = capture_of(job)
         if capture is not None and capture.spool.capture is CaptureState.DISABLED:
             return None
         if capture is None or not capture.has_files():
@@ -175,7 +148,7 @@ def _write_job_log(inner: Callable[..., Any]) -> Callable[..., Any]:
 
 def _format_job_output(inner: Callable[..., str]) -> Callable[..., str]:
     def format_job_output(job: Any, stdout: str, stderr: str) -> str:
-        capture = _capture_of(job)
+        capture = capture_of(job)
         if capture is None or not capture.has_files():
             shown = inner(job, stdout, stderr)
             # One that is not kept says so, where there is something that was not kept.
@@ -225,7 +198,7 @@ def _execute_output_command(inner: Callable[..., Any]) -> Callable[..., Any]:
 def _completion_message(inner: Callable[..., Any]) -> Callable[..., Any]:
     def _completion_message(job: Any) -> Any:
         message = inner(job)
-        capture = _capture_of(job)
+        capture = capture_of(job)
         if capture is not None and capture.receipt is not None:
             with suppress(Exception):  # a mark that cannot be made changes nothing for the model
                 capture.spool.claim()
@@ -239,7 +212,7 @@ def _control_commands_help(inner: Callable[[int], str]) -> Callable[[int], str]:
         text = inner(job_id)
         from gptme.tools.shell_background import get_background_job
 
-        capture = _capture_of(get_background_job(job_id))
+        capture = capture_of(get_background_job(job_id))
         return text if capture is None else f"{text}\n\n{capture.lines()}"
 
     return control_commands_help

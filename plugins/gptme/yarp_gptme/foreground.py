@@ -190,6 +190,10 @@ class Foreground:
                     ),
                     _register,
                 ),
+                (
+                    Target(f"{shell}:complete_background_job", "job, stdout, stderr"),
+                    _complete,
+                ),
             ]
         )
 
@@ -408,3 +412,39 @@ def _register(inner: Callable[..., Any]) -> Callable[..., Any]:
         return job
 
     return register_background_job
+
+
+def capture_of(job: Any) -> Capture | None:
+    """The capture that a job carries."""
+    found: Capture | None = getattr(job, ATTRIBUTE, None)
+    return found
+
+
+def conclude(job: Any) -> Receipt | None:
+    """Publish a job's receipt, once its reader is done."""
+    capture = capture_of(job)
+    if capture is None:
+        return None
+    if capture.receipt is not None:
+        return capture.receipt
+    code: int | None = job.process.poll()
+    if capture.killed or (capture.killed is False and code is not None and code < 0):
+        reason = str(job.kill_reason) if job.kill_reason else "killed by gptme"
+        if isinstance(capture, Shell):
+            # The code of a promoted command that was killed is one that gptme makes up.
+            return capture.conclude(ProcessState.CANCELLED, code, reason)
+        return capture.finish(ProcessState.CANCELLED, code=code, reason=reason)
+    if isinstance(capture, Shell):
+        return capture.conclude_code(code)
+    # A reader that was told to stop before the process ended: nobody knows how it ended.
+    state = ProcessState.RUNNING if code is None else ProcessState.EXITED
+    return capture.finish(state, code=code)
+
+
+def _complete(inner: Callable[..., None]) -> Callable[..., None]:
+    def complete_background_job(job: Any, stdout: str, stderr: str) -> None:
+        # Before anybody is told of it, also where jobs of their own are not spooled.
+        conclude(job)
+        inner(job, stdout, stderr)
+
+    return complete_background_job

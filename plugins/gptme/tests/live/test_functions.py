@@ -482,3 +482,26 @@ found["texts"] = sorted(p.read_text()[:13] for p in logdir.rglob("*.txt"))
         ["partial", "first-text-of-the-answer"],
     ]
     assert found["texts"] == ["a huge result", "an old result", "line 0\nline 1", "m" * 13]
+
+
+def test_a_promoted_command_has_its_receipt_where_jobs_are_not_spooled(inside):
+    found = inside("""
+append = jobs.BackgroundJob._append_output
+jobs.BackgroundJob._append_output = lambda self, *given, **named: append(self, *given, **named)
+found["offers"] = activate().offers
+os.environ["GPTME_SHELL_FOREGROUND_TIMEOUT"] = "0.3"
+command("seq 1 5000; sleep 1; (exit 5)")
+job = next(iter(jobs._background_jobs[None].values()))
+job.process.wait(20)
+deadline = time.monotonic() + 20
+while not receipts() and time.monotonic() < deadline:
+    time.sleep(0.05)
+found["receipts"] = [(r["process"], r["exit_code"], r["capture"], r["job_id"]) for r in receipts()]
+job = jobs.start_background_job("echo plain; exit 6")
+job._reader_thread.join(20)
+found["job"] = [job.process.poll(), job.get_output()[0], len(receipts())]
+""")
+    assert found["offers"]["spools of commands in the foreground"] is None
+    assert "_append_output takes" in found["offers"]["spools of background jobs"]
+    assert found["receipts"] == [["exited", 5, "complete", "1"]]
+    assert found["job"] == [6, "plain\n", 1]

@@ -61,6 +61,14 @@ def test_every_call_is_in_the_archive_also_one_that_failed(place):
     assert result["messages"][0]["content"] == model.results()["call_demo_1_0"]
 
 
+def test_two_calls_of_one_answer_are_two(place):
+    two = [("shell", {"command": "echo one"}), ("shell", {"command": "echo two"})]
+    model = place.run([two], options=["--no-stream"])
+    calls = place.calls()
+    assert list(calls) == ["call_demo_0_0", "call_demo_0_1"]
+    assert "`two`" in model.results()["call_demo_0_1"]
+
+
 def test_calls_in_markdown_get_ids_of_their_own(place):
     place.run(
         ["```shell\necho one\n```\n\n```shell\necho two\n```\n", "```shell\necho three\n```\n"],
