@@ -191,7 +191,7 @@ def test_two_readers_of_a_running_job_and_its_completion_do_not_take_from_one_an
     found = inside("""
 activate()
 gate = "until [ -e %s/{n} ]; do sleep 0.02; done" % logdir
-job = jobs.start_background_job(f"echo a$((1)); {gate.format(n=1)}; echo a$((2)); {gate.format(n=2)}; echo a$((3))")
+job = jobs.start_background_job(f"echo word$((1)); {gate.format(n=1)}; echo word$((2)); {gate.format(n=2)}; echo word$((3))")
 from yarp.plugin import Cursor
 where = job._yarp_capture.spool
 place = inside.active().policy.location(str(logdir))
@@ -203,21 +203,21 @@ def until(read, wanted):
         time.sleep(0.02)
     return got
 def text(): return "".join(m.content for m in jobs.execute_output_command(f"{job.id} --new"))
-found["first"] = [until(lambda: first.read().decode(), "a1\\n")]
-found["new"] = ["a1" in until(text, "a1")]
+found["first"] = [until(lambda: first.read().decode(), "word1\\n")]
+found["new"] = ["word1" in until(text, "word1")]
 (logdir / "1").touch()
-found["first"].append(until(lambda: first.read().decode(), "a2\\n"))
-found["new"].append("a1" in until(text, "a2"))
+found["first"].append(until(lambda: first.read().decode(), "word2\\n"))
+found["new"].append("word1" in until(text, "word2"))
 (logdir / "2").touch()
 job._reader_thread.join(20)
-found["first"].append(until(lambda: first.read().decode(), "a3\\n"))
+found["first"].append(until(lambda: first.read().decode(), "word3\\n"))
 found["second"] = second.read().decode()
 messages = list(jobs.background_job_completion_hook(None))
 found["completions"] = [len(messages), len(list(jobs.background_job_completion_hook(None)))]
 found["delivered"] = [n for n in names() if n.endswith(".delivered")] != []
 """)
-    assert found["first"] == ["a1\n", "a2\n", "a3\n"]
-    assert found["second"] == "a1\na2\na3\n"
+    assert found["first"] == ["word1\n", "word2\n", "word3\n"]
+    assert found["second"] == "word1\nword2\nword3\n"
     assert found["new"] == [True, False]
     assert found["completions"] == [1, 0]
     assert found["delivered"]
