@@ -140,7 +140,7 @@ def test_the_reader_never_waits_for_a_storage_that_stands_still(location):
     reading, writing = os.pipe()
     os.dup2(writing, spool._store.files._open[2])
     spool.take(0, bytes(1 << 18))
-    time.sleep(0.1)
+    time.sleep(0.3)
     for _ in range(64):
         spool.take(0, bytes(1 << 18))
     assert (spool.capture, spool.reason) == (CaptureState.PARTIAL, "saturated")

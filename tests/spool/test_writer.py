@@ -47,7 +47,7 @@ def test_a_lossy_writer_never_waits_for_a_storage_that_stands_still(storage):
     writer = Writer(storage.store, queue_bytes=100, exact=False)
     assert writer.put(0, b"first")
     storage.entered.wait()
-    time.sleep(0.06)  # longer than a storage may take and still count as one that stores
+    time.sleep(0.3)  # longer than a storage may take and still count as one that stores
     taken = 0
     while writer.put(0, b"x" * 10):
         taken += 1

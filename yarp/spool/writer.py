@@ -20,9 +20,9 @@ QUEUE_BYTES = 16 << 20
 # Small chunks are joined up to here: a program may print its bytes one by one.
 _JOIN_BYTES = 256 << 10
 # A storage that has stored nothing for so long is not waited for at all.
-_STALLED_SECONDS = 0.05
+_STALLED_SECONDS = 0.25
 # How long a reader is held back for one that has, in the whole life of a capture.
-BACKPRESSURE_SECONDS = 2.0
+BACKPRESSURE_SECONDS = 5.0
 
 
 class Writer:
