@@ -81,10 +81,11 @@ def test_the_anchor_itself_is_the_hosts_choice(tmp_path):
     assert (tmp_path / "real" / "spools").is_dir()
 
 
-def test_a_parent_that_is_no_directory_is_refused(tmp_path):
+@pytest.mark.parametrize("path", ["a", "a/b"])
+def test_what_is_no_directory_is_refused(tmp_path, path):
     (tmp_path / "a").write_text("mine")
     with pytest.raises(StorageError, match="no directory"):
-        private.open_directory(str(tmp_path / "a" / "b"), below=str(tmp_path))
+        private.open_directory(str(tmp_path / path), below=str(tmp_path))
     assert (tmp_path / "a").read_text() == "mine"
 
 

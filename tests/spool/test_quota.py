@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
+import threading
 
 import pytest
 
+from yarp.spool import names as names_of
+from yarp.spool import private, quota
 from yarp.spool.declared import SpoolLocation
+from yarp.spool.names import new_id
 from yarp.spool.receipt import CaptureState, Representation
 from yarp.spool.spool import Spool
 
@@ -125,7 +130,7 @@ def test_jobs_in_several_processes_never_have_more_than_the_allowance_together(l
     assert sum(found) == 8 * MIB
 
 
-@pytest.mark.parametrize("pushed", [0, 16])
+@pytest.mark.parametrize("pushed", [0, 1, 16])
 def test_what_a_killed_owner_reserved_is_free_again_and_what_it_wrote_counts(
     location, python, pushed
 ):
@@ -140,3 +145,31 @@ def test_what_a_killed_owner_reserved_is_free_again_and_what_it_wrote_counts(
     left = MIB - pushed * (64 << 10)
     receipt = capture_of(with_quotas(location, conversation_bytes=MIB), 2 * MIB)
     assert receipt.streams[0].committed == left
+
+
+def test_who_reserves_at_the_same_time_never_gets_more_than_there_is(location, monkeypatch):
+    monkeypatch.setattr(quota, "_STEP_BYTES", 1)
+    allowance = 400
+    directory = private.open_directory(location.directory, below=location.conversation)
+    ids = [new_id() for _ in range(6)]
+    locks = [private.create(directory, names_of.lock(capture)) for capture in ids]
+    for lock in locks:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    quotas = [
+        quota.Quota(directory, capture, lock, job_bytes=1000, conversation_bytes=allowance)
+        for capture, lock in zip(ids, locks, strict=True)
+    ]
+
+    def reserve(one):
+        while one.allow(one.reserved + 1) > 0 and one.reason is None:
+            pass
+
+    threads = [threading.Thread(target=reserve, args=(one,)) for one in quotas]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(one.reserved for one in quotas) == allowance
+    assert quota.taken(directory) == allowance
+    for lock in (*locks, directory):
+        os.close(lock)
