@@ -444,7 +444,7 @@ def test_records_that_hold_no_message_are_passed_over_whatever_their_type(store)
     store.write(
         "s-1.jsonl",
         {"type": "summary", "summary": "x", "leafUuid": "u"},
-        {"type": "brand-new", "sessionId": "s-1", "value": 1},
+        {"type": "brand-new", "sessionId": "s-1", "value": 1, "message": "a tip"},
         record("system", 1, subtype="turn_duration"),
     )
     said = store.said("s-1.jsonl")
@@ -464,6 +464,20 @@ def test_an_ambiguous_id_is_an_issue_and_not_a_guess(store):
     said = store.said("s-1.jsonl")
     assert said.codes == ["ambiguous_call_id"]
     assert said.results[0].call not in {one.identity for one in said.calls}
+
+
+def test_a_persisted_output_that_is_too_large_to_hold_is_an_issue(store, monkeypatch):
+    monkeypatch.setattr("yarp_claude.importer.LARGEST_OUTPUT_BYTES", 5)
+    path = persisted(store)
+    store.write("s-1.jsonl", call(1), answer(2, saved(path)))
+    said = store.said("s-1.jsonl")
+    assert said.results[0].output_text == saved(path)
+    assert said.codes == ["persisted_output_unread"]
+
+
+def test_a_session_began_with_its_earliest_record_that_tells_a_time(store):
+    store.write("s-1.jsonl", call(5), call(3, "toolu_2"), call(4, "toolu_3") | {"timestamp": ""})
+    assert store.said("s-1.jsonl").sessions == [Session("s-1", 1796007603000)]
 
 
 def test_a_file_of_something_else_is_rejected(store):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from yarp.plugin import SourceFact, SourceItem
     from yarp_claude import records
 
-LARGEST_OUTPUT_BYTES = 256 << 20
+LARGEST_OUTPUT_BYTES = 64 << 20
 _SAVED = re.compile(r"<persisted-output>\n[^\n]*Full output saved to: ([^\n]+)\n")
 
 
@@ -109,9 +109,11 @@ class _Transcript:
         session_id, timestamp = record.session_id, record.timestamp
         if session_id is None:
             return
-        known = self._started.setdefault(session_id, timestamp)
+        known = self._started.setdefault(session_id, None)
         # All are written alike, in UTC: they sort like the times.
-        if timestamp is not None and (known is None or timestamp < known):
+        if timestamp is None or (known is not None and timestamp >= known):
+            return
+        if instant_ms(timestamp) is not None:
             self._started[session_id] = timestamp
 
     def _message(self, record: Message, kind: Any) -> Iterator[SourceFact]:
@@ -238,7 +240,7 @@ class _Transcript:
         except Rejected as error:
             if error.issue.code != "companion_too_large":
                 raise
-            return _unread(record, "it is longer than 256 MiB")
+            return _unread(record, "it is longer than 64 MiB")
         if data is None:
             return _unread(record, "it is not there any more")
         try:

@@ -78,7 +78,7 @@ def record(line: Line) -> Record:
         return Attachment(line, value, kind)
     if kind == "system":
         return System(line, value, kind)
-    if kind not in SILENT and "message" in value:
+    if kind not in SILENT and _is_message(value.get("message")):
         return Unknown(line, value, kind, "a message in a record of an unknown type")
     return Other(line, value, kind)
 

@@ -416,7 +416,7 @@ def test_an_entry_of_unknown_shape_is_an_issue_and_its_neighbours_stay(store, na
 
 
 def test_an_entry_of_a_new_type_without_a_message_is_passed_over(store):
-    store.write("a.jsonl", header(), {"type": "brand_new", "id": "e-9", "value": 1})
+    store.write("a.jsonl", header(), {"type": "brand_new", "id": "e-9", "message": "a tip"})
     assert store.said().issues == []
 
 

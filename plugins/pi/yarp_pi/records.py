@@ -95,7 +95,7 @@ def record(line: Line, version: int) -> Record:
         if version > 1 and not _text(value, "id"):
             return Unknown(line, value, kind, "the entry has no id")
         return Message(line, value, kind, message["role"])
-    if kind == "session" or (kind not in SILENT and "message" in value):
+    if kind == "session" or (kind not in SILENT and type(value.get("message")) is dict):
         return Unknown(line, value, kind, "an entry of a type that is not known")
     return Entry(line, value, kind)
 

@@ -72,7 +72,7 @@ class Pi:
             if found["type"] in types and "willRetry" not in found:
                 return found
 
-    def command(self, name: str, **fields: Any) -> dict[str, Any]:
+    def command(self, name: str, /, **fields: Any) -> dict[str, Any]:
         assert self._process.stdin
         line = json.dumps({"id": name, "type": name, **fields})
         self._process.stdin.write(line.encode() + b"\n")

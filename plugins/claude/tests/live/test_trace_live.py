@@ -1,0 +1,87 @@
+"""The real Claude Code against a scripted model: what the index says of its transcripts."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SPEC = importlib.util.spec_from_file_location("yarp_claude_live", HERE / "test_live.py")
+live = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(live)
+binaries, place = live.binaries, live.place
+
+pytestmark = pytest.mark.slow
+
+
+def ask(place, sql):
+    said = json.loads(place.yarp("index", "query", "run", sql))["data"]
+    assert said["complete"], said
+    return [tuple(row.values()) for row in said["rows"]]
+
+
+def test_each_scripted_fact_is_found_by_one_statement(place):
+    look = {"description": "look", "prompt": "SUBTASK: look", "run_in_background": False}
+    turns = [
+        [("Read", {"file_path": str(place.project / "notes.txt")})],
+        [("Bash", {"command": "echo out && echo oops >&2; exit 3"})],
+        [("Agent", look | {"subagent_type": "general-purpose"})],
+        [],
+        [("Bash", {"command": "echo again"})],
+        [],
+    ]
+    scripts = {"SUBTASK": [[("Bash", {"command": "echo from the worker"})]], "KINDS": turns}
+    place.run(scripts, "KINDS please", live.BYPASS)
+    store = str(place.home / ".claude" / "projects")
+    place.yarp("index", "sync", store)
+    place.run(scripts, "Go on.", live.BYPASS, "--continue")
+    place.run(scripts, "And in a fork.", live.BYPASS, "--continue", "--fork-session")
+    report = json.loads(place.yarp("index", "sync", store))["data"]
+    assert (report["skipped_files"], report["failed_files"], report["rebuilt_files"]) == (0, 0, 0)
+    assert report["appended_files"] == 1
+
+    roles = dict(
+        ask(
+            place,
+            "SELECT json_extract(semantic, '$.role') AS role, count(*) AS n FROM items GROUP BY 1",
+        )
+    )
+    assert roles.get("runtime.unknown", 0) <= sum(roles.values()) / 100, roles
+    # The session, its continuation and the fork, which holds a copy of both.
+    assert ask(
+        place,
+        "SELECT b.text, count(*) FROM items JOIN blobs AS b"
+        " ON b.blob_id = json_extract(semantic, '$.value.text.blob_id')"
+        " WHERE json_extract(semantic, '$.role') = 'human.request' GROUP BY 1 ORDER BY 1",
+    ) == [("And in a fork.", 1), ("Go on.", 2), ("KINDS please", 2)]
+    assert ask(
+        place,
+        "SELECT json_extract(o.semantic, '$.value.failed'), b.text FROM items AS c"
+        " JOIN items AS o ON json_extract(o.semantic, '$.value.call_item_id') = c.item_id"
+        " JOIN blobs AS b ON b.blob_id = json_extract(o.semantic, '$.value.text.blob_id')"
+        " WHERE json_extract(c.semantic, '$.value.shell_fragments[0].statements[1].connector')"
+        " = '&&' LIMIT 1",
+    ) == [(1, "Exit code 3\nout\noops")]
+    assert ask(
+        place,
+        "SELECT DISTINCT w.delegated_from IS NOT NULL FROM items AS d JOIN sessions AS w"
+        " ON w.session_id = json_extract(d.semantic, '$.value.child_session_id')"
+        " JOIN items AS c ON c.session_id = w.session_id"
+        " WHERE json_extract(d.semantic, '$.role') = 'agent.delegation'"
+        " AND json_extract(c.semantic, '$.value.arguments.command') = 'echo from the worker'",
+    ) == [(1,)]
+    answers = ask(
+        place,
+        "SELECT count(*) FROM items WHERE json_extract(semantic, '$.role') = 'agent.final_answer'",
+    )
+    ended = ask(place, 'SELECT count(*), count("end"), count(usage), count(model) FROM loops')
+    assert answers == [(ended[0][0],)]
+    assert len(set(ended[0])) == 1
+    assert not ask(
+        place,
+        "SELECT item_id FROM items WHERE json_extract(semantic, '$.role') = 'tool.output'"
+        " AND json_extract(semantic, '$.value.call_item_id') IS NULL",
+    )

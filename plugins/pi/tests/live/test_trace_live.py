@@ -1,0 +1,102 @@
+"""The real Pi, both of its packages, against a scripted model: what the index says of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SPEC = importlib.util.spec_from_file_location("yarp_pi_live", HERE / "test_live.py")
+live = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(live)
+prefix, place = live.prefix, live.place
+
+pytestmark = pytest.mark.slow
+
+
+def ask(place, sql):
+    said = json.loads(place.yarp("index", "query", "run", sql))["data"]
+    assert said["complete"], said
+    return [tuple(row.values()) for row in said["rows"]]
+
+
+def test_each_scripted_fact_is_found_by_one_statement(prefix, place):
+    turns = [
+        [("read", {"path": "notes.txt"})],
+        [("bash", {"command": "touch running; sleep 2; echo out | tr o O; exit 3"})],
+        [],
+        [("bash", {"command": "touch again; sleep 30"})],
+    ]
+    model = place.model({"KINDS": turns})
+    store = str(place.home / ".pi" / "agent" / "sessions")
+    with live.Pi(prefix, place.home, place.project) as pi:
+        pi.command("set_session_name", name="Kinds")
+        pi.command("prompt", message="KINDS please")
+        until(place.project / "running")
+        pi.command("steer", message="Rather in src.")
+        pi.until("agent_settled", "agent_end")
+        place.yarp("index", "sync", store)
+        pi.command("prompt", message="Go on.")
+        until(place.project / "again")
+        before = len(pi.seen)
+        pi.command("abort")
+        # Since 1.0 the answer comes when the agent is at rest already.
+        rests = {"agent_settled", "agent_end"}
+        if not rests & {event["type"] for event in pi.seen[before:]}:
+            pi.until(*rests)
+        points = pi.command("get_fork_messages")["messages"]
+        pi.command("fork", entryId=points[-1]["entryId"])
+        pi.prompt("In the fork.")
+    model.close()
+    report = json.loads(place.yarp("index", "sync", store))["data"]
+    assert (report["skipped_files"], report["failed_files"], report["rebuilt_files"]) == (0, 0, 0)
+
+    roles = dict(
+        ask(
+            place,
+            "SELECT json_extract(semantic, '$.role') AS role, count(*) AS n FROM items GROUP BY 1",
+        )
+    )
+    assert roles.get("runtime.unknown", 0) <= sum(roles.values()) / 100, roles
+    said = ask(
+        place,
+        "SELECT s.forked_from IS NULL, json_extract(semantic, '$.role'), b.text FROM items"
+        " JOIN sessions AS s USING (session_id) JOIN blobs AS b"
+        " ON b.blob_id = json_extract(semantic, '$.value.text.blob_id')"
+        " WHERE json_extract(semantic, '$.role') LIKE 'human.%' ORDER BY s.session_id, item_id",
+    )
+    assert said[:3] == [
+        (1, "human.request", "KINDS please"),
+        (1, "human.steering", "Rather in src."),
+        (1, "human.request", "Go on."),
+    ]
+    assert (0, "human.request", "In the fork.") in said
+    assert ask(place, "SELECT DISTINCT name FROM sessions WHERE forked_from IS NULL") == [
+        ("Kinds",)
+    ]
+    outcomes = ask(
+        place,
+        "SELECT json_extract(\"end\", '$.outcome'), count(*) FROM loops GROUP BY 1 ORDER BY 1",
+    )
+    assert {"completed", "interrupted"} <= {outcome for outcome, _ in outcomes}
+    assert None not in {outcome for outcome, _ in outcomes}
+    assert ask(
+        place,
+        "SELECT DISTINCT json_extract(o.semantic, '$.value.failed'), instr(b.text, 'Out') > 0"
+        " OR instr(b.text, 'OuT') > 0 FROM items AS c"
+        " JOIN items AS o ON json_extract(o.semantic, '$.value.call_item_id') = c.item_id"
+        " JOIN blobs AS b ON b.blob_id = json_extract(o.semantic, '$.value.text.blob_id')"
+        " WHERE json_extract(c.semantic, '$.value.shell_fragments[0].statements[2].pipeline.id')"
+        " IS NOT NULL",
+    ) == [(1, 1)]
+
+
+def until(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.05)
