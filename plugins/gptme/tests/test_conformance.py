@@ -8,6 +8,7 @@ from yarp.plugin import CallStarted
 from yarp.testing.host import HostSuite
 from yarp.testing.importer import ImporterSuite
 from yarp.testing.spool import Secret, SpoolSuite
+from yarp.testing.trace import TraceSuite
 
 
 class TestGptme(HostSuite):
@@ -46,6 +47,48 @@ class TestGptmeImporter(ImporterSuite):
     @pytest.fixture
     def kept(self):
         return ["README.md", "ls"]
+
+
+class TestGptmeTraces(TraceSuite):
+    plugin = "gptme"
+
+    @pytest.fixture
+    def traces(self, tmp_path):
+        told = {"model": "local/mock", "usage": {"input_tokens": 9, "output_tokens": 5}}
+        ran = told | {"timings": {"tool_ms_by_name": {"shell": 1.0}}}
+        talks = {
+            "tool": [
+                ("system", "You are gptme.", {"pinned": True, "hide": True}),
+                ("user", "What is here?", {}),
+                (
+                    "assistant",
+                    'I look.\n@shell(call_1): {"command": "ls | wc -l"}',
+                    {"metadata": ran},
+                ),
+                ("system", "README.md", {"call_id": "call_1"}),
+                ("system", "<system_warning>9 left</system_warning>", {"hide": True}),
+                ("assistant", "One file.", {"metadata": told}),
+                ("user", "<system>No tool call detected.", {}),
+                ("assistant", "Done.", {"metadata": told}),
+            ],
+            "markdown": [
+                ("user", "And here?", {}),
+                ("assistant", "So:\n```shell\nls\n```\n```shell\npwd\n```", {"metadata": ran}),
+                ("system", "README.md", {}),
+                ("system", "Error during execution: no", {}),
+                ("user", "Rather not.", {}),
+                ("assistant", "As you like.", {}),
+            ],
+        }
+        for name, messages in talks.items():
+            path = tmp_path / "logs" / name / "conversation.jsonl"
+            path.parent.mkdir(parents=True)
+            with path.open("w") as file:
+                for at, (role, content, more) in enumerate(messages):
+                    time = f"2026-11-30T03:05:0{at}+00:00"
+                    line = {"role": role, "content": content, "timestamp": time} | more
+                    file.write(json.dumps(line) + "\n")
+        return str(tmp_path / "logs")
 
 
 class TestGptmeSpools(SpoolSuite):

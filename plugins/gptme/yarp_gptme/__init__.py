@@ -8,7 +8,7 @@ from yarp.plugin import Cut, Host, hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from yarp.plugin import CallStarted, Importer, Redactor, SpoolLocation
+    from yarp.plugin import CallStarted, Importer, Redactor, SpoolLocation, TraceReader
 
 
 @hookimpl
@@ -76,3 +76,11 @@ def yarp_importers() -> list[Importer]:
     from yarp_gptme.importer import importer
 
     return [importer()]
+
+
+@hookimpl
+def yarp_trace_readers() -> list[TraceReader]:
+    """The reader of gptme's conversations as traces."""
+    from yarp_gptme.trace import reader
+
+    return [reader()]

@@ -130,7 +130,8 @@ class Message:
             end = _object_end(self.content, match.end())
             if end is None:
                 break
-            found.append(Use(match[2], match[1], self.content[match.end() : end]))
+            text = self.content[match.end() : end]
+            found.append(Use(match[2], match[1], text, match.start()))
             place = end
         return found
 
@@ -147,20 +148,25 @@ class Message:
 
 @attrs.define
 class Use:
-    """A call in tool format: its id, the tool, and the object as the model wrote it."""
+    """A call in tool format: its id, the tool, the object as the model wrote it, and its place."""
 
     use_id: str
     name: str
     arguments: str
+    start: int
 
 
 @attrs.define
 class Block:
-    """A call in markdown format: the tool, the words behind its name, and the text inside."""
+    """A call in markdown format: the tool, the words behind its name, the text inside, its place.
+
+    `start` is the number of the line that opens it, from 0.
+    """
 
     name: str
     words: str
     text: str
+    start: int
 
 
 def _text(value: dict[str, Any], key: str) -> str | None:
@@ -215,7 +221,8 @@ def _blocks(text: str) -> list[Block] | None:
         if end is None:
             return None
         if word in TOOLS:
-            found.append(Block(TOOLS[word], words.strip(), "\n".join(lines[place:end])))
+            inside = "\n".join(lines[place:end])
+            found.append(Block(TOOLS[word], words.strip(), inside, place - 1))
         place = end + 1
     return found
 

@@ -1,0 +1,176 @@
+"""What the trace reader says of conversations that are written here in the shapes of gptme."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from yarp.plugin import Amend, Item, Line, LoopEnd, LoopModel, LoopStart, SessionFact, UsageSample
+from yarp_gptme.trace import detect, project
+
+PLACE = "/srv/logs/talk/conversation.jsonl"
+
+
+def say(role, content, **more):
+    return {"role": role, "content": content, "timestamp": "2026-11-30T03:05:01+00:00"} | more
+
+
+def assistant(content, *executed, **more):
+    told = {"model": "local/mock"} | more
+    if executed:
+        told["timings"] = {"tool_ms_by_name": dict.fromkeys(executed, 1.0)}
+    return say("assistant", content, metadata=told)
+
+
+def lines(*values):
+    for number, value in enumerate(values, 1):
+        yield Line(number, number * 100, json.dumps(value).encode(), value)
+
+
+def told(*values):
+    """The facts of a conversation, the session left out."""
+    return list(project(PLACE, None).feed(lines(*values)))[1:]
+
+
+def items(*values):
+    return [fact for fact in told(*values) if isinstance(fact, Item)]
+
+
+CALL = assistant('I look.\n@shell(call_1): {"command": "ls"}', "shell")
+BLOCKS = assistant("So:\n```shell\nls\n```\n```save x\nb\n```\n", "shell", "save")
+
+
+def test_a_conversation_is_the_folder_that_it_lies_in():
+    (session,) = project(PLACE, None).feed(lines(say("system", "")))
+    assert session == SessionFact("talk", 1, created_at=1796007901000)
+
+
+def test_a_branch_which_copies_a_conversation_is_no_session():
+    branch = project("/srv/logs/talk/branches/other.jsonl", None)
+    assert list(branch.feed(lines(say("user", "a")))) == []
+
+
+def test_a_request_its_work_and_its_answer_are_one_loop():
+    found = told(
+        say("user", "please"),
+        CALL,
+        say("system", "README.md", call_id="call_1"),
+        assistant("One file."),
+    )
+    assert [(type(one), getattr(one, "role", None)) for one in found] == [
+        (LoopStart, None),
+        (Item, "human.request"),
+        (LoopModel, None),
+        (Item, "agent.commentary"),
+        (Item, "agent.tool_call"),
+        (Item, "tool.output"),
+        (Item, "agent.final_answer"),
+        (LoopEnd, None),
+    ]
+    assert found[2] == LoopModel("loop:1", "mock")
+    assert found[3].text == "I look."
+    assert found[4].value == {"tool_name": "shell", "arguments": '{"command": "ls"}'}
+    assert (found[5].call, found[5].heuristic, found[5].loop) == ("2.1", False, "loop:1")
+    assert found[7] == LoopEnd("loop:1", 4)
+
+
+def test_results_in_markdown_format_go_by_order_which_is_heuristic():
+    found = items(
+        say("user", "a"),
+        BLOCKS,
+        say("system", "one"),
+        say("system", "x", hide=True),
+        say("system", "two"),
+    )
+    calls = [item.key for item in found if item.role == "agent.tool_call"]
+    outputs = [item for item in found if item.role == "tool.output"]
+    assert [(item.call, item.text, item.heuristic) for item in outputs] == [
+        (calls[0], "one", True),
+        (calls[1], "two", True),
+    ]
+    assert found[2].value["arguments"] == {"command": "ls"}
+    assert found[3].value["arguments"] == {"args": "x", "content": "b"}
+
+
+def test_what_gptme_says_in_the_persons_name_goes_on_with_the_loop():
+    found = told(
+        say("user", "a"),
+        assistant("Done?"),
+        say("user", "<system>No tool call"),
+        assistant("Done."),
+    )
+    assert LoopEnd("loop:1", None) in found
+    assert Amend("2.0", role="agent.commentary") in found
+    assert sum(isinstance(one, LoopStart) for one in found) == 1
+    assert found[-1] == LoopEnd("loop:1", 4)
+
+
+def test_a_message_of_the_person_while_the_loop_runs_steers_it():
+    assert [item.role for item in items(say("user", "a"), CALL, say("user", "b"))][-1] == (
+        "human.steering"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "role"), [([], "runtime.instructions"), ([say("user", "a")], "runtime.notice")]
+)
+def test_what_gptme_tells_the_model_is_instructions_first_and_notices_then(before, role):
+    found = items(*before, say("system", "x", hide=True))
+    assert (found[-1].role, found[-1].text) == (role, "x")
+
+
+def test_only_gptmes_own_words_make_a_failure():
+    failed = say("system", "Error during execution: no")
+    found = items(say("user", "a"), assistant("```shell\nls\n```", "shell"), failed)
+    assert found[-1].value == {"failed": True}
+    assert items(say("user", "a"), CALL, say("system", "x", call_id="call_1"))[-1].value == {
+        "failed": None
+    }
+
+
+def test_tokens_are_counted_by_message():
+    counted = assistant("x", usage={"input_tokens": 9, "output_tokens": 5})
+    found = [one for one in told(say("user", "a"), counted) if isinstance(one, UsageSample)]
+    assert found == [UsageSample("loop:1", "2", input=9, output=5)]
+
+
+WHOLE = [
+    say("system", "You are gptme.", hide=True),
+    say("user", "a"),
+    BLOCKS,
+    say("system", "one"),
+    say("system", "two"),
+    CALL,
+    say("system", "out", call_id="call_1"),
+    assistant("Done?"),
+    say("user", "<system>No tool call"),
+    assistant("Done."),
+    say("user", "b"),
+]
+
+
+@pytest.mark.parametrize("cut", range(len(WHOLE) + 1))
+def test_any_cut_of_a_conversation_gives_the_same_facts(cut):
+    whole = list(lines(*WHOLE))
+    first = project(PLACE, None)
+    found = list(first.feed(whole[:cut]))
+    found += project(PLACE, first.state()).feed(whole[cut:])
+    assert found == list(project(PLACE, None).feed(whole))
+
+
+@pytest.mark.parametrize(
+    ("head", "ours"),
+    [
+        (say("system", "x"), True),
+        (say("oracle", "x"), False),
+        (say(["system"], "x"), False),
+        (say("user", ["x"]), False),
+        (say("user", "x") | {"type": "user"}, False),
+        (say("user", "x") | {"sessionId": "s"}, False),
+        ({"role": "user", "content": "x"}, False),
+        ([], False),
+    ],
+)
+def test_a_conversation_is_known_by_its_first_line(head, ours):
+    assert detect(head) is ours

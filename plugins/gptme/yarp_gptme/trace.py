@@ -1,0 +1,253 @@
+"""gptme's conversations as traces: the session, its loops, and what was said, called and answered.
+
+gptme writes no ids of its own: a conversation is the folder that it lies in. A loop begins with a
+message of the person and ends with an answer that calls nothing, which is heuristic, like
+everything that gptme tells by a role or by order alone. Source: spec "Trace index"; reference
+"Codex CLI and gptme", Store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from yarp.plugin import (
+    Amend,
+    Item,
+    LoopEnd,
+    LoopModel,
+    LoopStart,
+    SessionFact,
+    SourceOption,
+    TraceReader,
+    UsageSample,
+    instant_ms,
+)
+from yarp_gptme.records import ROLES, Message, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from yarp.plugin import Fact, Line
+
+CONVERSATION = "conversation.jsonl"
+# How gptme's own words in the person's name begin.
+_OWN_WORDS = "<system>"
+
+
+def reader() -> TraceReader:
+    """The declaration."""
+    return TraceReader(
+        "gptme",
+        options=[
+            SourceOption(
+                "logs",
+                kind="directory",
+                help="gptme's conversations",
+                default=".local/share/gptme/logs",
+            )
+        ],
+        detect=detect,
+        project=project,
+        shell_tools={"shell": "command"},
+    )
+
+
+def detect(head: object) -> bool:
+    """Whether a source that begins with this line is a conversation of gptme."""
+    if type(head) is not dict or {"type", "sessionId", "id"} & head.keys():
+        return False
+    role, said, at = head.get("role"), head.get("content"), head.get("timestamp")
+    return type(role) is str and role in ROLES and type(said) is str and type(at) is str
+
+
+def project(locator: str, state: bytes | None) -> Projection:
+    """A projector for one conversation; a branch, which copies one, gives no session."""
+    return Projection(locator, state)
+
+
+class Projection:
+    """The projection of one conversation; all that it remembers is in `_at`."""
+
+    def __init__(self, locator: str, state: bytes | None) -> None:
+        folder, name = os.path.split(locator)
+        self._name = os.path.basename(folder) if name == CONVERSATION else None
+        # started: whether the session is told. loop: the last one; running: whether it goes on;
+        # modelled: whether its model is known. final: the key of its last final answer.
+        # tells: whether gptme has noted anywhere what it executed. open: calls that wait, by id.
+        # waiting: the keys of those without one, in order.
+        self._at: dict[str, Any] = {
+            "started": False,
+            "loop": None,
+            "running": False,
+            "modelled": False,
+            "final": None,
+            "tells": False,
+            "open": {},
+            "waiting": [],
+        }
+        if state is not None:
+            self._at = json.loads(state)
+        self._items = 0
+
+    def state(self) -> bytes:
+        """What it takes to go on."""
+        return json.dumps(self._at).encode()
+
+    def feed(self, lines: Iterable[Line]) -> Iterator[Fact]:
+        """The facts of these lines."""
+        if self._name is None:
+            return
+        for message in read(lines):
+            if not isinstance(message, Message):
+                continue
+            self._items = 0
+            if not self._at["started"]:
+                self._at["started"] = True
+                began = instant_ms(message.timestamp)
+                yield SessionFact(self._name, message.line.number, created_at=began)
+            if message.role == "assistant":
+                yield from self._assistant(message)
+            elif message.role == "user":
+                yield from self._user(message)
+            else:
+                yield from self._system(message)
+
+    def _open(self, message: Message) -> Iterator[Fact]:
+        key = f"loop:{message.line.number}"
+        self._at |= {"loop": key, "running": True, "modelled": False, "final": None}
+        yield LoopStart(key, message.line.number)
+
+    def _go_on(self) -> Iterator[Fact]:
+        """The last answer was not the end."""
+        at = self._at
+        if at["loop"] is None or at["running"]:
+            return
+        at["running"] = True
+        yield LoopEnd(at["loop"], None)
+        if at["final"] is not None:
+            yield Amend(at["final"], role="agent.commentary")
+            at["final"] = None
+
+    def _user(self, message: Message) -> Iterator[Fact]:
+        members = {"has_images": False}
+        self._at["waiting"] = []
+        if message.content.startswith(_OWN_WORDS):
+            yield from self._go_on()
+            yield self._item(message, "runtime.notice", message.content, members, heuristic=True)
+            return
+        steers = self._at["running"]
+        if not steers:
+            yield from self._open(message)
+        role = "human.steering" if steers else "human.request"
+        yield self._item(message, role, message.content, members, heuristic=True)
+
+    def _assistant(self, message: Message) -> Iterator[Fact]:
+        at = self._at
+        at["waiting"] = []
+        if at["loop"] is None:
+            yield from self._open(message)
+        yield from self._go_on()
+        loop = at["loop"]
+        if message.executed is not None:
+            at["tells"] = True
+        if not at["modelled"] and message.model is not None:
+            at["modelled"] = True
+            yield LoopModel(loop, message.model.rpartition("/")[2] or message.model)
+        yield from self._usage(message, loop)
+        uses = message.uses()
+        executed = message.executed or frozenset()
+        blocks = [
+            block for block in message.blocks() or () if not at["tells"] or block.name in executed
+        ]
+        said = _before(message.content, uses, blocks)
+        calls = bool(uses or blocks or executed)
+        if said:
+            role = "agent.commentary" if calls else "agent.final_answer"
+            item = self._item(message, role, said, {"has_images": False}, heuristic=True)
+            at["final"] = None if calls else item.key
+            yield item
+        for block in blocks:
+            told: Any = {"args": block.words, "content": block.text}
+            arguments = {"command": block.text} if block.name == "shell" else told
+            item = self._call(message, block.name, arguments)
+            at["waiting"].append(item.key)
+            yield item
+        for use in uses:
+            item = self._call(message, use.name, use.arguments)
+            at["open"][use.use_id] = item.key
+            yield item
+        if not calls:
+            at["running"] = False
+            yield LoopEnd(loop, message.line.number)
+
+    def _call(self, message: Message, name: str, arguments: Any) -> Item:
+        members = {"tool_name": name, "arguments": arguments}
+        return self._item(message, "agent.tool_call", None, members)
+
+    def _usage(self, message: Message, loop: str) -> Iterator[Fact]:
+        usage = message.metadata.get("usage")
+        if type(usage) is dict:
+            # One message is one response; it has no id of its own but its place.
+            yield UsageSample(
+                loop,
+                f"{message.line.number}",
+                input=usage.get("input_tokens"),
+                output=usage.get("output_tokens"),
+            )
+
+    def _system(self, message: Message) -> Iterator[Fact]:
+        at, text = self._at, message.content
+        if message.call_id is not None:
+            call = at["open"].pop(message.call_id, None)
+            yield self._output(message, call, heuristic=False)
+        elif message.is_hidden or message.is_late or not at["waiting"]:
+            # What stands before the person has spoken tells the model who it is.
+            first = at["loop"] is None
+            role = "runtime.instructions" if first else "runtime.notice"
+            members = {} if first else {"has_images": False}
+            if text:
+                yield self._item(message, role, text, members, heuristic=True)
+        else:
+            yield self._output(message, at["waiting"].pop(0), heuristic=True)
+
+    def _output(self, message: Message, call: str | None, *, heuristic: bool) -> Item:
+        members = {"failed": True if message.failed else None}
+        return self._item(
+            message, "tool.output", message.content, members, call=call, heuristic=heuristic
+        )
+
+    def _item(
+        self,
+        message: Message,
+        role: str,
+        text: str | None,
+        value: dict[str, Any],
+        *,
+        call: str | None = None,
+        heuristic: bool = False,
+    ) -> Item:
+        key = f"{message.line.number}.{self._items}"
+        self._items += 1
+        loop = self._at["loop"] if self._at["running"] else None
+        return Item(
+            key,
+            role,
+            message.line.number,
+            loop=loop,
+            text=text or None,
+            value=value,
+            call=call,
+            heuristic=heuristic,
+        )
+
+
+def _before(text: str, uses: list[Any], blocks: list[Any]) -> str:
+    """What was said before the first call; all of it where nothing is called."""
+    if uses:
+        text = text[: uses[0].start]
+    if blocks:
+        lines = text.replace("\r\n", "\n").split("\n")
+        text = "\n".join(lines[: blocks[0].start])
+    return text.strip()
