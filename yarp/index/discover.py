@@ -41,7 +41,8 @@ def find(roots: Iterable[str]) -> tuple[list[str], list[str]]:
             continue
         for below in files_below(root, SUFFIXES):
             if isinstance(below, Issue):
-                problems.append(f"{root}: {below.message}")
+                if below.code == "unreadable":
+                    problems.append(f"{root}: {below.message}")
             else:
                 found.add(os.path.join(root, below))
     twins = {f"{path}.zst" for path in found if not path.endswith(".zst")}

@@ -8,6 +8,7 @@ same id. Source: spec "Trace index", 7 and 9.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from yarp.errors import DataError
@@ -166,9 +167,12 @@ class Publisher:
 
     def _parent(self, kind: str, link: Link | None) -> None:
         if link is not None:
+            locator = link.locator
+            if locator is not None and os.path.isabs(locator):
+                locator = os.path.realpath(locator)
             self._sql.execute(
                 "REPLACE INTO session_parents VALUES (?, ?, ?, ?, ?)",
-                (self._source, kind, link.native_id, link.locator, self._witnesses.id(link.line)),
+                (self._source, kind, link.native_id, locator, self._witnesses.id(link.line)),
             )
 
     def _leave(self, session: int) -> None:

@@ -342,10 +342,6 @@ class Store:
         self._knows_all_blobs = False
         return removed
 
-    def now_ms(self) -> int:
-        """Unix milliseconds."""
-        return time.time_ns() // 1_000_000
-
 
 def _lock(path: str, busy_ms: int) -> int:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -9,7 +9,6 @@ proves nothing. Source: spec "Trace index", 9.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import time
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 from yarp.errors import YarpError
+from yarp.index import known
 from yarp.index.discover import detect, find, name_of
 from yarp.index.frame import TraceFile
 from yarp.index.publish import Publisher, Unconfirmed
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from yarp.index.frame import Frame
+    from yarp.index.known import Known
     from yarp.index.reader import TraceReader
 
 # Few commits when there is much to do, none that keeps the index locked for long.
@@ -36,24 +37,6 @@ _GROUP_BYTES = 16 << 20
 _GROUP_S = 1.0
 _BATCH_LINES = 512
 _BATCH_BYTES = 4 << 20
-
-
-@define
-class _Source:
-    """A source as the last sync left it."""
-
-    id: int
-    runtime: str
-    path: str
-    file_size: int
-    modified_ns: int
-    inode: int
-    indexed_bytes: int
-    indexed_lines: int
-    tail_hash: bytes
-    malformed: int
-    oversized: int
-    status: str
 
 
 @frozen
@@ -103,9 +86,9 @@ class _Sync:
     readers: Mapping[str, TraceReader]
     options: Options
     report: Report
-    sources: dict[str, _Source] = field(factory=dict)
+    sources: dict[str, Known] = field(factory=dict)
     skipped: dict[str, tuple[int, int, str, str]] = field(factory=dict)
-    vanished: dict[str, _Source] | None = None
+    vanished: dict[str, Known] | None = None
     record_bytes: int = 0
 
     def run(self, roots: Sequence[str]) -> None:
@@ -113,10 +96,8 @@ class _Sync:
         with report.phase("discover"):
             paths, report.problems = find(roots)
         with report.phase("prepare"):
-            store.begin()
             asked = (self.options.max_record_bytes, self.options.max_text_bytes)
             policy = store.policy(asked, self.options.usual_limits)
-            store.commit()
             self.record_bytes = policy[0]
             report.policy = policy
             self._load()
@@ -139,12 +120,7 @@ class _Sync:
 
     def _load(self) -> None:
         sql = self.store.sql.execute
-        for row in sql(
-            "SELECT id, runtime, path, file_size, modified_ns, inode, indexed_bytes, "
-            "indexed_lines, tail_hash, malformed_records, oversized_records, status "
-            "FROM trace_sources"
-        ):
-            self.sources[row[2]] = _Source(*row)
+        self.sources = known.load(self.store.sql)
         for path, *rest in sql("SELECT * FROM skipped_files"):
             self.skipped[path] = tuple(rest)
 
@@ -178,7 +154,7 @@ class _Sync:
         report.total = len(changed)
         return changed
 
-    def _unchanged(self, source: _Source) -> None:
+    def _unchanged(self, source: Known) -> None:
         self.report.done(
             source.path,
             source.runtime,
@@ -230,12 +206,12 @@ class _Sync:
         with self.report.phase("fingerprint"):
             reader, grown, same = self._compare(file, source)
         if same:
-            self._touch(file, source)
+            known.touch(self.store.sql, file, source)
             self._unchanged(source)
             return None
         return self._read(file, reader, source, "appended" if grown else "rebuilt")
 
-    def _moved(self, file: TraceFile) -> _Source | None:
+    def _moved(self, file: TraceFile) -> Known | None:
         """The source that this new file was, if it was moved or compressed since.
 
         Its name is the same, so is its first line, and where it was there is nothing.
@@ -247,7 +223,7 @@ class _Sync:
                 if not os.path.lexists(path)
             }
         source = self.vanished.get(name_of(file.path))
-        if source is None or not self._same_head(file, source):
+        if source is None or not known.same_head(self.store.sql, file, source):
             return None
         del self.vanished[name_of(file.path)]
         del self.sources[source.path]
@@ -258,25 +234,16 @@ class _Sync:
         self.sources[file.path] = source
         return source
 
-    def _same_head(self, file: TraceFile, source: _Source) -> bool:
-        row = self.store.sql.execute(
-            "SELECT raw_hash, byte_length FROM trace_records WHERE source_id = ? AND seq = 0",
-            (source.id,),
-        ).fetchone()
-        if row is None:
-            return False
-        if file.compressed:
-            head = next(file.frames(row[1], parse=False), None)
-            return head is not None and head.sha256 == row[0]
-        data = file.pread(row[1] + 1, 0)
-        return data[-1:] == b"\n" and hashlib.sha256(data[:-1]).digest() == row[0]
-
-    def _compare(self, file: TraceFile, source: _Source) -> tuple[TraceReader, bool, bool]:
+    def _compare(self, file: TraceFile, source: Known) -> tuple[TraceReader, bool, bool]:
         """The reader of a known source; whether it only grew; whether it did not even that."""
         size = file.stat.st_size
         reader = self.readers.get(source.runtime)
         if self.options.rebuild or reader is None or file.compressed:
-            same = reader is not None and not self.options.rebuild and self._whole(file, source)
+            same = (
+                reader is not None
+                and not self.options.rebuild
+                and known.whole(self.store.sql, file, source, self.record_bytes)
+            )
             if not same:
                 reader = detect(file, self.readers, self.record_bytes)
             assert reader is not None  # noqa: S101 - the same only with a reader
@@ -284,39 +251,20 @@ class _Sync:
         if (
             size < source.indexed_bytes
             or file.stat.st_ino != source.inode
-            or not self._same_head(file, source)
+            or not known.same_head(self.store.sql, file, source)
             or file.tail_hash(source.indexed_bytes) != source.tail_hash
             # Of the same size and another time: something inside may be another.
-            or ((self.options.verify or size == source.file_size) and not self._whole(file, source))
+            or (
+                (self.options.verify or size == source.file_size)
+                and not known.whole(self.store.sql, file, source, self.record_bytes)
+            )
         ):
             return detect(file, self.readers, self.record_bytes), False, False
         grown = size > source.indexed_bytes and size != source.file_size
         return reader, grown, not grown
 
-    def _whole(self, file: TraceFile, source: _Source) -> bool:
-        """Whether every record is as it was when it was indexed."""
-        known = self.store.sql.execute(
-            "SELECT raw_hash FROM trace_records WHERE source_id = ? ORDER BY seq", (source.id,)
-        )
-        for frame in file.frames(self.record_bytes, parse=False):
-            row = known.fetchone()
-            if row is None:
-                # Lines that came since: those of a plain file are an append.
-                return not file.compressed and frame.offset == source.indexed_bytes
-            if row[0] != frame.sha256:
-                return False
-        return known.fetchone() is None
-
-    def _touch(self, file: TraceFile, source: _Source) -> None:
-        found = file.stat
-        source.file_size, source.modified_ns = found.st_size, found.st_mtime_ns
-        self.store.sql.execute(
-            "UPDATE trace_sources SET file_size = ?, modified_ns = ?, inode = ? WHERE id = ?",
-            (found.st_size, found.st_mtime_ns, found.st_ino, source.id),
-        )
-
     def _read(
-        self, file: TraceFile, reader: TraceReader, source: _Source | None, action: str
+        self, file: TraceFile, reader: TraceReader, source: Known | None, action: str
     ) -> None:
         """Read a source, or what came to it, and publish what it says."""
         store, report = self.store, self.report
@@ -360,7 +308,9 @@ class _Sync:
             report.tick()
         with report.phase("persist"):
             publisher.finish()
-            self._checkpoint(file, reader, source, witnesses, source_id, projector.state())
+            before = source if appends else None
+            now = known.left(file, reader.runtime, source_id, witnesses, before)
+            known.store(store.sql, now, reader.version, projector.state())
         if file.changed():
             raise OSError(0, "changed while it was read; sync again")
         report.items += publisher.items.said
@@ -372,58 +322,18 @@ class _Sync:
             items=publisher.items.said,
             indexed_bytes=file.end - start,
             file_size=file.stat.st_size,
-            malformed=witnesses.malformed + (source.malformed if appends and source else 0),
-            oversized=witnesses.oversized + (source.oversized if appends and source else 0),
+            malformed=now.malformed,
+            oversized=now.oversized,
             tail=file.tail,
         )
 
-    def _state(self, source: _Source | None, reader: TraceReader) -> bytes | None:
+    def _state(self, source: Known | None, reader: TraceReader) -> bytes | None:
         """The state in which the source's projector was left, if this reader can go on from it."""
         row = self.store.sql.execute(
             "SELECT reader_version, state FROM projector_states WHERE source_id = ?",
             (source and source.id,),
         ).fetchone()
         return row[1] if row is not None and row[0] == reader.version else None
-
-    def _checkpoint(
-        self,
-        file: TraceFile,
-        reader: TraceReader,
-        source: _Source | None,
-        witnesses: Witnesses,
-        source_id: int,
-        state: bytes,
-    ) -> None:
-        appends = witnesses.first_seq > 0
-        before = source if appends else None
-        found = file.stat
-        now = _Source(
-            source_id,
-            reader.runtime,
-            file.path,
-            found.st_size,
-            found.st_mtime_ns,
-            found.st_ino,
-            file.end,
-            witnesses.first_seq + len(witnesses),
-            file.tail_hash(file.end),
-            witnesses.malformed + (before.malformed if before else 0),
-            witnesses.oversized + (before.oversized if before else 0),
-            "partial" if file.tail else "complete",
-        )
-        self.store.sql.execute(
-            "UPDATE trace_sources SET runtime = ?, path = ?, file_size = ?, modified_ns = ?, "
-            "inode = ?, indexed_bytes = ?, indexed_lines = ?, tail_hash = ?, "
-            "malformed_records = ?, oversized_records = ?, status = ?, updated_at = ? WHERE id = ?",
-            (
-                *(now.runtime, now.path, now.file_size, now.modified_ns, now.inode),
-                *(now.indexed_bytes, now.indexed_lines, now.tail_hash, now.malformed),
-                *(now.oversized, now.status, self.store.now_ms(), source_id),
-            ),
-        )
-        self.store.sql.execute(
-            "REPLACE INTO projector_states VALUES (?, ?, ?)", (source_id, reader.version, state)
-        )
 
 
 class _Group:

@@ -30,7 +30,8 @@ JOIN domain_sessions AS session ON session.id = supported.session_id
 LEFT JOIN domain_sessions AS by_id
     ON by_id.runtime = session.runtime AND by_id.native_id = parent.target_native_id
 LEFT JOIN trace_sources AS target
-    ON target.path = parent.target_locator AND target.runtime = session.runtime
+    ON target.path IN (parent.target_locator, parent.target_locator || '.zst')
+    AND target.runtime = session.runtime
 LEFT JOIN session_sources AS by_path ON by_path.source_id = target.id
 WHERE coalesce(by_id.id, by_path.session_id, session.id) <> session.id;
 
