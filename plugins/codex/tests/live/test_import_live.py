@@ -246,6 +246,36 @@ def test_a_subagents_calls_are_in_its_own_session_and_name_their_parent(prefix, 
     assert child["worker"] == parent["session"] != child["session"]
 
 
+def test_what_a_helper_was_given_of_its_parents_history_counts_once(prefix, home):
+    """The copy has no events, and ends before the call that started the helper.
+
+    The task is not shown to the scripted model, so the helper goes on with its parent's script:
+    calls of its own, with ids that its parent uses too.
+    """
+    inside = "const r = await tools.exec_command({cmd: 'echo %s'}); text(r.output);"
+    spawn = {"task_name": "sub", "message": "a task", "fork_turns": "all"}
+    turns = [
+        [("js", inside % "before")],
+        [("collaboration__wait_agent", {"timeout_ms": 10_000})],
+        [("collaboration__spawn_agent", spawn)],
+        [("js", inside % "after")],
+        [("collaboration__wait_agent", {"timeout_ms": 10_000})],
+    ]
+    model = home.model({"PARENT": turns}, CODE)
+    agent.run(prefix, home.path, home.project, "PARENT please", *agent.FREE)
+    model.close()
+    found = Imported(home)
+    assert (found.issues, found.valid) == ([], True)
+    assert found.items == 2
+    outer = {name: count for name, count in found.named().items() if name.startswith("call_")}
+    assert outer == {f"call_PARENT_{number}_0": 1 + (number > 2) for number in range(5)}
+    assert sum(found.named().values()) == sum(outer.values()) + 3, "each echo, once"
+    calls = "SELECT count(*) FROM tool_calls"
+    assert found.rows(calls) == found.rows("SELECT count(*) FROM tool_results")
+    copied = [found.observed()[f"call_PARENT_{number}_0"] for number in range(2)]
+    assert [items for _, items in copied] == [2, 2]
+
+
 def test_a_fork_that_copied_its_parent_counts_its_calls_once(copying, home):
     scripts = {
         "FIRST": [[("shell_command", {"command": "echo one"})], [("frobnicate", {})]],
