@@ -106,6 +106,7 @@ class _Store:
 
     def __init__(self, item: SourceItem) -> None:
         self._connection = item.sqlite()
+        self._marks: tuple[bytes, ...] = _MARKS
         self._meta = _meta_of(self._connection)
         self._session = str(self._meta.agent_id)
         self._graph: graph.Graph | None = None
@@ -124,6 +125,7 @@ class _Store:
     def calls_in_order(self) -> list[Call]:
         """The calls that the root reaches, as it orders them; all, in row order, without a root."""
         places: dict[str, int] = {}
+        self._marks = _MARKS[:1]  # results, which are large, do not matter here
         for fact in self.facts():
             if not isinstance(fact, Observation) or fact.record_kind != "canonical":
                 continue
@@ -165,7 +167,7 @@ class _Store:
             if position is None and blob_id in files:
                 continue  # what the agent read may look like a message
             if isinstance(data, bytes) and data.startswith(b"{"):
-                if any(mark in data for mark in _MARKS):
+                if any(mark in data for mark in self._marks):
                     yield from self._message(rowid, blob_id, data, position)
             elif position is not None:
                 what = "a message that is no JSON: encrypted, or of a kind that is not known"
