@@ -61,7 +61,7 @@ def facts(item: SourceItem) -> Iterator[SourceFact]:
     try:
         reader = Reader.over(item.path, connection)
     except YarpError as error:
-        raise Rejected("unsupported_archive", str(error)) from error
+        raise Rejected("unsupported_yarp_source", str(error)) from error
     for *names, started_at_ms in connection.execute(
         "SELECT agent, account, source_session_id, started_at_ms FROM sessions"
     ):
