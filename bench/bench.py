@@ -8,7 +8,7 @@ import importlib
 import os
 import sys
 
-PARTS = ("archive", "run", "hook", "recover", "reduce", "receipts", "index")
+PARTS = ("archive", "run", "hook", "recover", "reduce", "receipts", "index", "dataset")
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "out")
 
 

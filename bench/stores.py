@@ -7,6 +7,7 @@ find stands in `Truth`.
 """
 
 import datetime as dt
+import hashlib
 import json
 import os
 import uuid
@@ -27,6 +28,7 @@ class Truth:
     def __init__(self):
         self.calls = self.results = self.unanswered = self.malformed = 0
         self.files = self.source_bytes = self.copied_calls = 0
+        self.texts = set()  # digests of what the answers say
 
 
 def write(home, megabytes, seed=11):
@@ -76,10 +78,12 @@ class _Store:
         self.truth.files += 1
         self.truth.source_bytes += len(data)
 
-    def answered(self):
-        """Count a call; whether it gets an answer."""
+    def answered(self, text):
+        """Count a call; whether it gets its answer."""
         self.truth.calls += 1
         answered = self.random.random() >= _UNANSWERED
+        if answered:
+            self.truth.texts.add(hashlib.sha256(text.encode()).digest())
         self.truth.results += answered
         self.truth.unanswered += not answered
         return answered
@@ -150,7 +154,7 @@ class Claude(_Store):
             use = "toolu_01" + self.printer.hexadecimal(22)
             block = {"type": "tool_use", "id": use, "name": name, "input": given}
             add("assistant", {**message, "content": [block]})
-            if self.answered():
+            if self.answered(text):
                 result = {"tool_use_id": use, "type": "tool_result", "content": text}
                 if name == "Bash" or failed:
                     result["is_error"] = failed
@@ -264,7 +268,9 @@ class Codex(_Store):
             "response_item",
             {"type": "function_call", "name": "exec_command", "arguments": given, "call_id": call},
         )
-        if not self.answered():
+        said = f"Wall time: 1.0 seconds\nProcess exited with code {status}\nOutput:\n{text}"
+        said = f"Chunk ID: {self.printer.hexadecimal(6)}\n{said}"
+        if not self.answered(said):
             return
         if self.random.random() < 0.3:
             ended = {
@@ -281,8 +287,6 @@ class Codex(_Store):
                 "formatted_output": "",
             }
             add("event_msg", ended)
-        said = f"Wall time: 1.0 seconds\nProcess exited with code {status}\nOutput:\n{text}"
-        said = f"Chunk ID: {self.printer.hexadecimal(6)}\n{said}"
         add("response_item", {"type": "function_call_output", "call_id": call, "output": said})
         add("event_msg", {"type": "token_count", "info": None, "rate_limits": None})
 
@@ -348,7 +352,7 @@ class Pi(_Store):
                         "stopReason": "toolUse",
                     }
                 )
-                if self.answered():
+                if self.answered(text):
                     add(
                         {
                             "role": "toolResult",

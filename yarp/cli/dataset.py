@@ -230,6 +230,8 @@ def _index(dataset: Dataset, report: Report) -> None:
         return
     from yarp.dataset import textindex
 
+    # Until it is in the file, what was written lies in the memory that the index needs.
+    dataset.rows("CHECKPOINT")
     try:
         textindex.update(dataset)
     except StorageError as error:
