@@ -153,7 +153,7 @@ class _Bench:
             "malformed": int(malformed[1] or 0),
         }
         wrong = [
-            f"{name} {found[name]} (should be {expected[name]})"
+            f"WRONG: {name} {found[name]}, not {expected[name]}"
             for name in found
             if found[name] != expected[name]
         ]
@@ -162,7 +162,7 @@ class _Bench:
                 f"pilot: {found['calls']} calls, {found['results']} results, {found['unanswered']}"
                 f" incomplete pairs, {verified['calls_with_conflicting_results']} conflicts,"
                 f" {found['malformed']} malformed records; copies by forks counted once:"
-                f" {expected['copied_calls']}; {'WRONG: ' + ', '.join(wrong) if wrong else 'as it is'}"
+                f" {expected['copied_calls']}; {', '.join(wrong) or 'as it is'}"
             ),
             f"results byte-exact in the database {exact:.1f} %; verify: {verified['valid']}",
         ]

@@ -66,8 +66,9 @@ def rows(work, touch, texts):
     raw = {name: vars(run) for name, run in runs.items()}
     return [
         (
-            f"{PACKAGE} {version[0]}: cold {runs['cold'].seconds:.2f} s,"
-            f" unchanged {runs['unchanged'].seconds:.2f} s, touched {runs['touched'].seconds:.2f} s,"
+            f"{PACKAGE} {version[0].removeprefix('v')}: cold {runs['cold'].seconds:.2f} s,"
+            f" unchanged {runs['unchanged'].seconds:.2f} s,"
+            f" touched {runs['touched'].seconds:.2f} s,"
             f" peak memory {max(run.peak_mib for run in runs.values()):.0f} MiB, database"
             f" {os.path.getsize(database) / 1e6:.0f} MB, results byte-exact {exact:.1f} %,"
             f" a scan of its outputs {searched * 1000:.0f} ms"

@@ -1,7 +1,9 @@
 """`yarp dataset sql|calls|search|export|benchmark|analyze-ceiling` as whole processes."""
 
+import importlib
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -110,6 +112,16 @@ def test_a_dataset_that_is_not_there_is_told(yarp, tmp_path):
         done = yarp("dataset", *words, "--database", str(tmp_path / "none"), status=65)
         assert "there is no dataset yet" in done.stderr
     assert os.listdir(tmp_path) == [] or os.listdir(tmp_path) == ["home"]
+
+
+def test_the_reference_names_every_option():
+    page = (pathlib.Path(__file__).parents[2] / "docs/reference/dataset-queries.md").read_text()
+    for module in ("yarp.cli.dataset_queries", "yarp.cli.dataset_census"):
+        for command in vars(importlib.import_module(module)).values():
+            for param in getattr(command, "params", []):
+                assert any(name in page for name in param.opts if name.startswith("-")) or (
+                    param.param_type_name == "argument"
+                )
 
 
 def test_help_leads_with_examples(yarp):
