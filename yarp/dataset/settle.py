@@ -42,7 +42,8 @@ def to_read_again(dataset: Dataset) -> dict[str, set[str]]:
     """
     claims: dict[str, set[str]] = defaultdict(set)
     lone = f"""
-        SELECT arg_min(source_item_key, rank), own_key FROM ({_LINKS})
+        SELECT arg_min(source_item_key, rank), own_key FROM ({_LINKS}
+          SEMI JOIN (SELECT own_key FROM private.call_links WHERE NOT owns) USING (own_key))
         GROUP BY own_key
         HAVING NOT arg_min(owns, rank)"""
     for item, own_key in dataset.rows(lone):
@@ -57,19 +58,25 @@ def to_read_again(dataset: Dataset) -> dict[str, set[str]]:
         ANTI JOIN observations AS o
           ON o.result_key = x.result_key AND o.source_item_key = x.source_item_key
         SEMI JOIN tool_calls AS c ON c.call_key = x.call_key"""
-    # A copy took its row from a place that has gone since, and its observations still say so.
-    ghosts = """
-        WITH ghosts AS (
-          SELECT call_key FROM tool_calls ANTI JOIN private.call_links ON own_key = call_key)
+    for (item,) in [*dataset.rows(dropped), *_pointing_at_ghosts(dataset)]:
+        claims[item].update(())
+    return dict(claims)
+
+
+def _pointing_at_ghosts(dataset: Dataset) -> list[tuple[Any, ...]]:
+    """Items whose observations show a call that no item holds.
+
+    It was taken from the original of copies, which has gone since.
+    """
+    ghosts = "SELECT call_key FROM tool_calls ANTI JOIN private.call_links ON own_key = call_key"
+    if not dataset.rows(f"{ghosts} LIMIT 1"):
+        return []
+    return dataset.rows(f"""
+        WITH ghosts AS MATERIALIZED ({ghosts}),
+        outcomes AS (SELECT result_key FROM tool_results SEMI JOIN ghosts USING (call_key))
         SELECT source_item_key FROM observations SEMI JOIN ghosts USING (call_key)
         UNION
-        SELECT source_item_key FROM observations
-        SEMI JOIN (SELECT result_key FROM tool_results SEMI JOIN ghosts USING (call_key))
-          USING (result_key)"""
-    for statement in (dropped, ghosts):
-        for (item,) in dataset.rows(statement):
-            claims[item].update(())
-    return dict(claims)
+        SELECT source_item_key FROM observations SEMI JOIN outcomes USING (result_key)""")
 
 
 def settle(dataset: Dataset, run_key: str) -> tuple[int, int]:
@@ -97,7 +104,7 @@ def _shared_links(dataset: Dataset) -> list[tuple[Any, ...]]:
     return dataset.rows(f"""
         WITH shared AS (
           SELECT group_key FROM private.call_links WHERE group_key IS NOT NULL
-          GROUP BY group_key HAVING count(DISTINCT own_key) > 1)
+          GROUP BY group_key HAVING min(own_key) <> max(own_key))
         SELECT l.source_item_key, l.own_key, l.group_key, c.call_key IS NOT NULL,
           CASE WHEN s.session_key IS NOT NULL THEN {_RANK} END
         FROM private.call_links AS l SEMI JOIN shared USING (group_key)
