@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import threading
 import time
 
 import pytest
@@ -163,6 +164,40 @@ def test_the_reader_never_waits_for_a_storage_that_stands_still(location):
     os.close(writing)
     assert live.find(location, receipt.capture_id).capture_reason == "interrupted"
     assert spool.finish() is receipt
+
+
+@pytest.mark.parametrize("inline_bytes", [0, 1000])
+def test_under_exact_a_storage_that_stands_still_holds_the_reader_and_not_who_finishes(
+    location, inline_bytes
+):
+    spool = Spool(
+        location,
+        representation=BINARY,
+        policy="exact",
+        queue_bytes=1 << 18,
+        settle_seconds=0.1,
+        inline_bytes=inline_bytes,
+    )
+    reading, writing = os.pipe()
+    spool.promote("job")
+    os.dup2(writing, spool._store.files._open[2])
+
+    def push():
+        for _ in range(8):
+            spool.take(0, bytes(1 << 18))
+
+    reader = threading.Thread(target=push)
+    reader.start()
+    while spool.accounting(0).observed < 2 << 18:
+        time.sleep(0.001)
+    receipt = spool.finish(ProcessState.CANCELLED)
+    assert (receipt.capture, receipt.capture_reason) == (CaptureState.FAILED, "storage-stalled")
+    out = receipt.streams[0]
+    assert out.observed == out.accepted + out.discarded
+    reader.join()
+    assert spool.accounting(0).observed == 8 << 18
+    os.close(reading)  # the write ends with a broken pipe
+    os.close(writing)
 
 
 def test_under_exact_the_child_is_held_back_and_nothing_is_lost(location, kept, monkeypatch):

@@ -192,6 +192,14 @@ class Spool:
             else:
                 self._store.put(stream, text)
 
+    def _leave_inline(self) -> None:
+        """Have files from now on. Who has the order may wait for a storage that stands still."""
+        if self._order.acquire(timeout=self._settle_seconds):
+            try:
+                self._spill()
+            finally:
+                self._order.release()
+
     def _spill(self) -> None:
         """Have in files what was inline until now; the caller has the order."""
         inline, self._inline = self._inline or (), None
@@ -259,9 +267,8 @@ class Spool:
             self._doubt = "undecided-omitted"
         else:
             self._doubt = upstream
-        with self._order:
-            if self._inline is not None and self._shown().fact.state is PreviewState.HEAD_TAIL:
-                self._spill()
+        if self._inline is not None and self._shown().fact.state is PreviewState.HEAD_TAIL:
+            self._leave_inline()
         if self._inline is None and self.capture not in _NOWHERE:
             self._receipt = self._store.close(self._final, self._settle_seconds)
             self._published = self._receipt is not None
@@ -300,8 +307,7 @@ class Spool:
             self._promoted_at = self._accounts.observed()
             self.identity = attrs.evolve(self.identity, job_id=job_id)
         if self.capture is CaptureState.PENDING:
-            with self._order:
-                self._spill()
+            self._leave_inline()
             self._store.describe_anew(self._settle_seconds)
         return self._promoted_at
 

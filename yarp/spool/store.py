@@ -58,8 +58,8 @@ class Store:
     def put(self, stream: int, data: bytes) -> bool:
         """Have data kept, and the files made when they are not there yet; False: it is not."""
         taken = self._writer.put(stream, data)
-        if not taken:
-            self._stopped("saturated", None)  # unless it has stopped for another reason
+        if self._writer.overflowed:
+            self._stopped("saturated", None)
         return taken
 
     def describe_anew(self, timeout_seconds: float) -> None:

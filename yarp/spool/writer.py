@@ -42,6 +42,8 @@ class Writer:
         self._size = 0  # of what is queued or being stored
         self._open = True
         self._last: Callable[[], None] | None = None
+        self.overflowed = False
+        """Whether it takes nothing more because the storage was too slow."""
         self._busy_since = 0.0
         self._backpressure = BACKPRESSURE_SECONDS
         self._given_up = self._committing = False
@@ -56,6 +58,7 @@ class Writer:
                 if self._exact:
                     self._changed.wait()
                 elif not self._waits_a_little():
+                    self.overflowed = True
                     self._open = False
             if not self._open:
                 return False
