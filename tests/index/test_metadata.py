@@ -61,6 +61,14 @@ def test_what_is_no_json_of_its_own_is_refused(kept, text):
     assert kept.entries() == []
 
 
+@pytest.mark.parametrize("name", [("", "s"), ("acme", ""), ("acme", "\ud800")])
+def test_a_session_has_a_name(kept, name):
+    with pytest.raises(UsageError):
+        kept.set(*name, "1", version=None)
+    with pytest.raises(UsageError):
+        kept.get(*name)
+
+
 def test_entries_are_listed_by_runtime(kept):
     for runtime, native_id in (("b", "1"), ("a", "2"), ("a", "1")):
         kept.set(runtime, native_id, "0", version=None)

@@ -89,6 +89,7 @@ def test_an_answer_is_objects_by_column(ask):
         "SELECT " + "(" * 5000 + "1" + ")" * 5000,
         "SELECT 1 WHERE " + " OR ".join(["1"] * 5000),
         "SELECT 'a\0b'",
+        "SELECT '\ud800'",
     ],
 )
 def test_what_is_no_bounded_reading_is_refused_and_changes_nothing(ask, index, sql, tmp_path):

@@ -165,7 +165,7 @@ def test_a_record_is_exported_once_and_replaced_only_by_force(there, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir() if "partial" in path.name) == []
 
 
-@pytest.mark.parametrize("reference", ["7", "x#/a", "#/a", "-1#/a"])
+@pytest.mark.parametrize("reference", ["7", "x#/a", "#/a", "-1#/a", "9" * 30 + "#/a"])
 def test_a_reference_has_its_form(index, conversation, reference):
     index.write("a.jsonl", *conversation)
     index.sync()

@@ -4,6 +4,7 @@ import os
 import pathlib
 import sqlite3
 
+import attrs
 import orjson
 import pytest
 import zstandard
@@ -414,3 +415,64 @@ def test_everything_the_index_writes_is_private(index, conversation):
     index.sync()
     for path in pathlib.Path(index.path).parent.glob("index.sqlite3*"):
         assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_reader_that_trips_over_a_head_leaves_it_to_others(index, conversation, acme):
+    index.readers["clumsy"] = attrs.evolve(
+        acme.READER, runtime="clumsy", detect=lambda head: head["no such key"]
+    )
+    index.write("a.jsonl", *conversation)
+    assert index.sync().actions["indexed"] == 1
+
+
+def test_a_head_that_two_readers_claim_is_nobodys(index, conversation, acme):
+    index.readers["twin"] = attrs.evolve(acme.READER, runtime="twin")
+    index.write("a.jsonl", *conversation)
+    (result,) = index.sync().sources
+    assert (result["action"], result["error"]) == ("skipped", "its first line fits acme and twin")
+
+
+def test_a_new_version_of_a_reader_reads_what_changed_anew(index, conversation, acme):
+    index.write("a.jsonl", *conversation)
+    index.write("b.jsonl", {**conversation[0], "id": "s3"})
+    index.sync()
+    index.readers["acme"] = attrs.evolve(acme.READER, version=2)
+    index.write("a.jsonl", {"t": "note"}, mode="a")
+    report = index.sync()
+    assert (report.actions["rebuilt"], report.actions["unchanged"]) == (1, 1)
+
+
+def test_what_is_said_before_the_session_is_kept_until_it_is_confirmed(index, conversation):
+    head, *rest = conversation
+    index.write("a.jsonl", {"t": "note"}, *rest, head)
+    index.sync()
+    assert len(index.items()) == 12
+    begin = {"t": "begin", "loop": "l"}
+    many = [begin] + [{"t": "human", "text": str(number)} for number in range(10_000)]
+    index.write("b.jsonl", {"t": "note"}, *many, {"t": "session", "id": "late"})
+    (result,) = [one for one in index.sync().sources if one["action"] == "skipped"]
+    assert "as far as it was read" in result["error"]
+
+
+def test_a_source_larger_than_what_waits_in_memory_is_whole(index, conversation):
+    """More items, records and texts than are held at a time; corrections reach back to them."""
+    notes = [
+        {"t": "item", "key": f"k{n}", "role": "runtime.notice", "text": f"{n} " + "x" * 4000}
+        for n in range(2_500)
+    ]
+    quiet = [{"t": "note"}] * 6_000
+    fixes = [
+        {"t": "amend", "key": "k7", "text": "mended"},
+        {"t": "drop", "key": "k8"},
+        {"t": "output", "id": "c1", "text": "said anew"},
+    ]
+    index.write("a.jsonl", *conversation, *notes, *quiet, *fixes)
+    assert index.sync().actions["indexed"] == 1
+    texts = [text for _, _, text, _ in index.items()]
+    assert len(texts) == 12 + 2_499
+    assert "mended" in texts
+    assert "said anew" in texts
+    assert "hay/needle" not in texts
+    count = index.all("SELECT count(*) AS n FROM records")[0]["n"]
+    assert count == len(conversation) + 2_500 + 6_000 + 3
+    assert index.sync(rebuild=True).orphans == 3

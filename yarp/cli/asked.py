@@ -126,7 +126,7 @@ def _sized(flag: str, default: int, words: str) -> Callable[..., Any]:
 
 
 @record.command("inspect")
-@click.argument("record_id", type=int)
+@click.argument("record_id", type=click.IntRange(0, 2**63 - 1))
 @_sized("--max-record-bytes", 16 << 20, "Read no longer record.")
 @_sized("--max-value-bytes", 16 << 10, "Put longer texts aside.")
 @_sized("--max-output-bytes", 64 << 10, "Of what is shown of it.")
@@ -149,7 +149,7 @@ def record_inspect(
 
 
 @record.command("verify")
-@click.argument("record_id", type=int)
+@click.argument("record_id", type=click.IntRange(0, 2**63 - 1))
 @shows("yarp index record verify 17")
 def record_verify(record_id: int) -> None:
     """Say whether a record's bytes are where and as they were indexed."""
@@ -163,7 +163,7 @@ _force = click.option("--force", is_flag=True, help="Replace a file that is ther
 
 
 @record.command("export")
-@click.argument("record_id", type=int)
+@click.argument("record_id", type=click.IntRange(0, 2**63 - 1))
 @_output
 @_sized("--max-bytes", 16 << 20, "Write no longer record.")
 @_force

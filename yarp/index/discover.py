@@ -58,13 +58,20 @@ def detect(file: TraceFile, readers: Mapping[str, TraceReader], record_bytes: in
     if head.line is None:
         raise Unconfirmed(f"its first line is {head.status}")
     value = head.line.value
-    fitting = [reader for reader in readers.values() if reader.detect(value)]
+    fitting = [reader for reader in readers.values() if _fits(reader, value)]
     if len(fitting) > 1:
         names = " and ".join(reader.runtime for reader in fitting)
         raise Unconfirmed(f"its first line fits {names}")
     if not fitting:
         raise Unconfirmed("its first line is of no known runtime")
     return fitting[0]
+
+
+def _fits(reader: TraceReader, value: object) -> bool:
+    try:
+        return bool(reader.detect(value))
+    except Exception:  # noqa: BLE001 - what it trips over is not its own, and may be another's
+        return False
 
 
 def name_of(path: str) -> str:

@@ -62,6 +62,8 @@ class Loops:
         self._credited: set[str] = set()
         self._disturbed: set[int] = set()
         self._moved = False
+        self.said = 0
+        """How many loops were begun."""
 
     def clear(self) -> None:
         """Take out all loops, to be said anew under the same keys."""
@@ -110,6 +112,7 @@ class Loops:
         loop.next_position, loop.stored, loop.changed = 0, False, True
         self._credited.add(fact.key)
         self._moved = True
+        self.said += 1
 
     def ended(self, fact: LoopEnd) -> None:
         """A loop's end was observed, or is revoked."""

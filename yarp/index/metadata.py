@@ -147,6 +147,7 @@ class Metadata:
 
     def get(self, runtime: str, native_id: str) -> dict[str, Any]:
         """The entry of a session. ReferenceUnknown if there is none."""
+        _check_name(runtime, native_id)
         for entry in self._select("AND runtime = ? AND native_id = ?", (runtime, native_id)):
             return entry
         raise ReferenceUnknown(f"no metadata are kept for {runtime} session {native_id}")
@@ -180,8 +181,7 @@ class Metadata:
 
         `text` None deletes it. Raises Conflict, which names the version that is there.
         """
-        if not runtime or not native_id:
-            raise UsageError("a session is named by its runtime and its native id")
+        _check_name(runtime, native_id)
         if text is not None:
             check_json(text)
         elif version is None:
@@ -244,6 +244,15 @@ class Metadata:
         finally:
             copy.close()
         return os.stat(target).st_size
+
+
+def _check_name(runtime: str, native_id: str) -> None:
+    if not runtime or not native_id:
+        raise UsageError("a session is named by its runtime and its native id")
+    try:
+        (runtime + native_id).encode()
+    except UnicodeEncodeError:
+        raise UsageError("the name of the session is no Unicode text") from None
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

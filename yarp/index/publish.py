@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from yarp.index.witness import Witnesses
 
 
+# A session is confirmed by one of its first lines; until then all that is said is held.
+_MOST_EARLY = 10_000
+
+
 class Unconfirmed(Exception):
     """The source confirms no session, or more than one: it stays out of the index whole."""
 
@@ -91,6 +95,8 @@ class Publisher:
                 self._take_session(fact)
             elif self._session is None:
                 self._early.append(fact)
+                if len(self._early) > _MOST_EARLY:
+                    raise Unconfirmed("no line confirms a session, as far as it was read")
             else:
                 self._take(fact)
 

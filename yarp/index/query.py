@@ -81,8 +81,11 @@ def run(
     for name, (low, high) in RANGES.items():
         if not low <= getattr(bounds, name) <= high:
             raise UsageError(f"{name} takes {low} to {high}")
-    if len(sql.encode("utf-8", "surrogatepass")) > MOST_SQL_BYTES or "\0" in sql:
-        raise UsageError("the SQL is longer than 1 MiB, or holds a NUL")
+    try:
+        if len(sql.encode()) > MOST_SQL_BYTES or "\0" in sql:
+            raise UsageError("the SQL is longer than 1 MiB, or holds a NUL")
+    except UnicodeEncodeError:
+        raise UsageError("the SQL is not UTF-8") from None
     connection = open_readonly(database)
     watch = None
     try:

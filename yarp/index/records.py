@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_EXPORTED_BYTES = 16 << 20
 MOST_ASSET_BYTES = 32 << 20
 _LEAST_VALUE_BYTES = 64
+_MOST_DIGITS = 18
 
 
 @frozen
@@ -209,7 +210,7 @@ def extract(
 ) -> dict[str, Any]:
     """Write the asset that `RECORD_ID#/json/pointer` names: a data URI, or a base64 image."""
     number, mark, pointer = reference.partition("#")
-    if not mark or not number.isdecimal():
+    if not mark or not number.isdecimal() or len(number) > _MOST_DIGITS:
         raise UsageError("a reference is RECORD_ID#/json/pointer, as record inspect shows it")
     record = find(database, int(number))
     data = _verified(record, max_record_bytes)

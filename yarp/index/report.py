@@ -28,7 +28,9 @@ class Report:
         self.runtimes: set[str] = set()
         self.discovered = self.total = self.finished = 0
         self.source_bytes = self.processed_bytes = 0
-        self.records = self.items = self.malformed = self.oversized = self.incomplete = 0
+        self.records = self.loops = self.items = self.malformed = self.oversized = (
+            self.incomplete
+        ) = 0
         self.orphans = 0
         self.size_before = self.size_after = 0
         self.current: str | None = None
@@ -141,6 +143,12 @@ class Report:
                 "database_bytes_before": self.size_before,
                 "database_bytes_after": self.size_after,
                 "phases_ms": phases | {"unattributed": max(0.0, spent_ms)},
+                "writes": {
+                    "records": self.records,
+                    "sessions": sum(self.actions[one] for one in ("indexed", "rebuilt")),
+                    "loops": self.loops,
+                    "items": self.items,
+                },
             },
             "source_results": [
                 one

@@ -30,6 +30,7 @@ _PAGE_BYTES = 16_384
 _CACHE_KIB = 8_192
 _BUSY_MS = 30_000
 _MOST_CACHED_BLOBS = 500_000
+_MOST_WAITING_BYTES = 8 << 20
 
 SQL = sqlite3.Connection
 
@@ -157,6 +158,7 @@ class Store:
         self._blobs: dict[bytes, int] = {}
         self._knows_all_blobs = self.empty
         self._new_blobs: list[tuple[int, bytes, str, int, int]] = []
+        self._new_bytes = 0
         self._uncommitted: list[bytes] = []
         self.max_text_bytes = 65_536
 
@@ -231,6 +233,7 @@ class Store:
             self._blobs.pop(digest, None)
         self._uncommitted.clear()
         self._new_blobs.clear()
+        self._new_bytes = 0
         if self.sql.in_transaction:
             self.sql.execute("ROLLBACK TO source")
             self.sql.execute("RELEASE source")
@@ -281,6 +284,9 @@ class Store:
             found = self._blobs[digest] = self.new_id("blob")
             self._uncommitted.append(digest)
             self._new_blobs.append((found, digest, published, size, estimated_tokens(text, size)))
+            self._new_bytes += len(published)
+            if self._new_bytes > _MOST_WAITING_BYTES:
+                self.flush_blobs()
         return found, published
 
     def flush_blobs(self) -> None:
@@ -290,6 +296,7 @@ class Store:
                 "INSERT INTO content_blobs VALUES (?, ?, ?, ?, ?)", self._new_blobs
             )
             self._new_blobs.clear()
+            self._new_bytes = 0
 
     def published(self, blob_id: int) -> str:
         """The text of a blob that was written."""

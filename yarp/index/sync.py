@@ -314,6 +314,7 @@ class _Sync:
         if file.changed():
             raise OSError(0, "changed while it was read; sync again")
         report.items += publisher.items.said
+        report.loops += publisher.loops.said
         report.done(
             file.path,
             reader.runtime,

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from yarp.index.store import Store
 
 
+_MOST_WAITING = 5_000
+
+
 class Witnesses:
     """Takes the records of one pass over a source, and knows those of all passes before.
 
@@ -68,6 +71,8 @@ class Witnesses:
                 frame.error,
             )
         )
+        if len(self._new) >= _MOST_WAITING:
+            self.flush()
 
     def flush(self) -> None:
         """Write the records that wait."""
