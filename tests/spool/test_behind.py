@@ -1,6 +1,8 @@
 """Work on a thread: everything, in order, bounded; errors come out."""
 
+import _thread
 import threading
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -54,3 +56,16 @@ def test_an_error_comes_out_of_the_next_put_or_of_finish():
         behind.put(0, bytes(module._BATCH_BYTES))
     with pytest.raises(OSError, match="full"):
         behind.finish()
+
+
+def test_the_thread_ends_when_all_is_done():
+    before = _thread._count()
+    for batches in ([], [b"x"], [b"x" * (1 << 20), b"y"]):
+        behind = Behind(lambda stream, chunk: None, own=False)
+        for chunk in batches:
+            behind.put(0, chunk)
+        behind.finish()
+    deadline = time.monotonic() + 10
+    while _thread._count() > before and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert _thread._count() == before

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 
 import pytest
 
@@ -89,3 +90,20 @@ def test_binary_bytes_are_kept_as_they_are(location):
     receipt = spool.finish(exit_code=0)
     assert kept(location, receipt, "stdout") == data
     assert receipt.stream("stdout").line_count is None
+
+
+def test_a_stream_large_enough_for_threads_of_its_own_is_kept_with_its_digest(location):
+    location.job_bytes = location.conversation_bytes = 1 << 30
+    spool = Spool(location, representation=Representation.BINARY, policy="exact")
+    for n in range(40):
+        block = bytes([n]) * (1 << 20)
+        spool.take(n % 2, block[: 1 << 19])
+        spool.take(0, block[1 << 19 :])
+    before = threading.active_count()
+    spool.ended(0)
+    spool.ended(1)
+    receipt = spool.finish(exit_code=0)
+    assert threading.active_count() < before
+    assert receipt.capture is CaptureState.COMPLETE
+    assert [found.committed for found in receipt.streams] == [30 << 20, 10 << 20]
+    assert verify(location.directory).problems == ()

@@ -24,12 +24,14 @@ class Behind:
     """Calls `work(stream, chunk)` for everything put here, in order, on a thread.
 
     One batch is worked on while the next one fills. An error of `work` ends the work and comes
-    out of the next `put`, or of `finish`.
+    out of the next `put`, or of `finish`, which ends the thread.
+
+    `own`: the process is ours, so that the interpreter may be set to change threads at once.
     """
 
     __slots__ = ("_batch", "_error", "_free", "_full", "_given", "_size", "_work")
 
-    def __init__(self, work: Callable[[int, bytes], None]) -> None:
+    def __init__(self, work: Callable[[int, bytes], None], *, own: bool = True) -> None:
         self._work = work
         self._batch: list[tuple[int, bytes]] = []
         self._given: list[tuple[int, bytes]] = []
@@ -38,7 +40,8 @@ class Behind:
         self._free = _thread.allocate_lock()  # held while a batch is worked on
         self._full = _thread.allocate_lock()  # held while there is none
         self._full.acquire()
-        sys.setswitchinterval(_SWITCH_SECONDS)
+        if own:
+            sys.setswitchinterval(_SWITCH_SECONDS)
         _thread.start_new_thread(self._run, ())
 
     def put(self, stream: int, chunk: bytes) -> None:
@@ -64,6 +67,9 @@ class Behind:
     def _run(self) -> None:
         while True:
             self._full.acquire()
+            if not self._given:  # `finish` has nothing more
+                self._free.release()
+                return
             try:
                 for stream, chunk in self._given:
                     self._work(stream, chunk)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from yarp import canonical
 from yarp.errors import StorageError
 from yarp.spool import names, private
+from yarp.spool.behind import Behind
 from yarp.spool.quota import Quota
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from yarp.spool.declared import SpoolLocation
 
 _ROOM_BYTES = 8 << 10
+# From here on a thread takes the digests: it has as much to do as the one that writes.
+_LARGE_BYTES = 4 << 20
+_WRITE_BACK_BYTES = 32 << 20
 _CONTINUES = 0b1000_0000  # the two high bits of every byte of a character but its first
 
 
@@ -51,6 +55,8 @@ class Files:
         self.committed = [0 for _ in streams]
         self.line_ends = [0 for _ in streams]
         self._last = [b"" for _ in streams]
+        self._on_its_way = [0 for _ in streams]
+        self._behind: Behind | None = None
         self._hashes = [hashlib.sha256() for _ in streams]
         self._directory = private.open_directory(location.directory, below=location.conversation)
         base = location.conversation or location.directory
@@ -120,12 +126,37 @@ class Files:
         finally:
             done = kept if at == len(kept) else kept[:at]
             self.committed[stream] += at
-            self._hashes[stream].update(done)
+            self._digest(stream, done)
             if self._text and done:
                 self.line_ends[stream] += done.count(b"\n")
                 self._last[stream] = done[-1:]
+        self._write_back(stream)
         if len(kept) < len(data):
             raise Refused(self._quota.reason)
+
+    def _write_back(self, stream: int) -> None:
+        """Have a large stream on its way to the disk, so that the last sync is a short one."""
+        start, end = self._on_its_way[stream], self.committed[stream]
+        if end - start >= _WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
+            # Linux begins to write what it is told it need not keep, and waits for nothing.
+            with suppress(OSError):
+                advice = os.POSIX_FADV_DONTNEED
+                os.posix_fadvise(self._open[2 + stream], start, end - start, advice)
+            self._on_its_way[stream] = end
+
+    def _digest(self, stream: int, data: bytes) -> None:
+        if self._behind is not None:
+            self._behind.put(stream, data)
+            return
+        self._hashes[stream].update(data)
+        if sum(self.committed) >= _LARGE_BYTES:
+            update = [each.update for each in self._hashes]
+            self._behind = Behind(lambda stream, data: update[stream](data), own=False)
+
+    def _finish_digests(self) -> None:
+        if self._behind is not None:
+            self._behind.finish()
+            self._behind = None
 
     def line_count(self, stream: int) -> int | None:
         """The lines of what is kept of a text; one without an end counts too."""
@@ -154,6 +185,7 @@ class Files:
                 names.live(self.capture_id, name),
                 names.final(self.capture_id, name),
             )
+        self._finish_digests()
 
     def unsettle(self) -> None:
         """Take the last names back: without a receipt they would promise too much."""
@@ -176,6 +208,7 @@ class Files:
 
     def close(self) -> None:
         """Let go of everything; what is not published by now is a leftover."""
+        self._finish_digests()
         for file in (*self._open, self._directory):
             with suppress(OSError):
                 os.close(file)
