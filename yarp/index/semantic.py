@@ -21,14 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def _is_integer(value: object) -> bool:
-    return type(value) is int and -(2**63) <= value < 2**63
-
-
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "BlobRef": lambda value: isinstance(value, dict) and list(value) == ["blob_id"],
     "boolean": lambda value: type(value) is bool,
-    "integer": _is_integer,
+    "integer": lambda value: type(value) is int,
     "string": lambda value: type(value) is str,
     "json": lambda _value: True,
     "ShellFragment[]": lambda value: isinstance(value, list) and len(value) > 0,
@@ -52,7 +48,8 @@ _MEMBERS = {
 def encode(role: str, value: Mapping[str, Any], *, heuristic: bool, in_loop: bool = True) -> str:
     """The JSON of an item's semantic. Raises DataError for a value that is not the role's.
 
-    Members that are None are left out. The error names role and member, never a content.
+    Members that are None are left out, and so is a number that SQL does not have. The error
+    names role and member, never a content.
     """
     members = _MEMBERS.get(role)
     if members is None:
@@ -61,6 +58,8 @@ def encode(role: str, value: Mapping[str, Any], *, heuristic: bool, in_loop: boo
     told: dict[str, Any] = {}
     for name, fits in members.items():
         found = value.get(name)
+        if type(found) is int and fits is _KINDS["integer"] and not -(2**63) <= found < 2**63:
+            found = None
         if found is None:
             if name in shape.required:
                 raise DataError(f"{role}: {name} is missing")

@@ -59,6 +59,11 @@ class TraceSuite(PluginSuite):
         raise NotImplementedError("give a fixture `traces`: the path of a directory of traces")
 
     @pytest.fixture
+    def place(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """A directory apart from the traces, for the index."""
+        return tmp_path_factory.mktemp("index")
+
+    @pytest.fixture
     def readers(self, loaded: Plugins) -> dict[str, TraceReader]:
         """What the plugin declares, by runtime."""
         declared = loaded.trace_readers()
@@ -90,10 +95,10 @@ class TraceSuite(PluginSuite):
                 assert reader.detect(value) is False, (reader.runtime, value)
 
     def test_every_trace_is_published_with_items(
-        self, traces: str, readers: dict[str, TraceReader], tmp_path: Path
+        self, traces: str, readers: dict[str, TraceReader], place: Path
     ) -> None:
         """No source is skipped or fails, and what the reader says has the shapes of its roles."""
-        report, told = _synced(str(tmp_path / "index.sqlite3"), [traces], readers)
+        report, told = _synced(str(place / "index.sqlite3"), [traces], readers)
         assert report.actions["indexed"] == report.discovered, _exceptions(report)
         assert told["sessions"]
         assert told["items"]
@@ -102,13 +107,13 @@ class TraceSuite(PluginSuite):
         assert unknown <= self.most_unknown * len(roles), f"{unknown} of {len(roles)} are unknown"
 
     def test_any_cutting_into_appends_gives_the_same_index(
-        self, traces: str, readers: dict[str, TraceReader], files: dict[str, Any], tmp_path: Path
+        self, traces: str, readers: dict[str, TraceReader], files: dict[str, Any], place: Path
     ) -> None:
         """The projector's state is all that it needs to go on, and nothing is held back."""
-        _, whole = _synced(str(tmp_path / "whole.sqlite3"), [traces], readers)
+        _, whole = _synced(str(place / "whole.sqlite3"), [traces], readers)
         for number, cut in enumerate((1, 7)):
-            root = tmp_path / f"cut{number}"
-            database = str(tmp_path / f"cut{number}.sqlite3")
+            root = place / f"cut{number}"
+            database = str(place / f"cut{number}.sqlite3")
             lines = {path: _lines(path) for path in files}
             longest = max(len(one) for one in lines.values())
             for start in range(0, longest, cut):
@@ -125,10 +130,10 @@ class TraceSuite(PluginSuite):
                 assert told[relation] == rows, f"{relation} differ when {cut} lines come at a time"
 
     def test_reading_anew_gives_the_same_index(
-        self, traces: str, readers: dict[str, TraceReader], tmp_path: Path
+        self, traces: str, readers: dict[str, TraceReader], place: Path
     ) -> None:
         """Keys hang on what is read: a rebuild finds every item under its id again."""
-        database = str(tmp_path / "index.sqlite3")
+        database = str(place / "index.sqlite3")
         _synced(database, [traces], readers)
         before = _ids(database)
         report = sync(database, [traces], readers, Options(rebuild=True))
@@ -154,11 +159,11 @@ class TraceSuite(PluginSuite):
                     pass
 
     def test_traces_keep_their_bytes_modes_and_times(
-        self, traces: str, readers: dict[str, TraceReader], tmp_path: Path
+        self, traces: str, readers: dict[str, TraceReader], place: Path
     ) -> None:
         """The traces belong to the agent: nothing is written beside them either."""
         before = facts_of([traces])
-        _synced(str(tmp_path / "index.sqlite3"), [traces], readers)
+        _synced(str(place / "index.sqlite3"), [traces], readers)
         assert facts_of([traces]) == before
 
 
