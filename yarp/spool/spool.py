@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 LOSSY, EXACT = "lossy", "exact"
 SETTLE_SECONDS = 5.0
 """How long `finish` waits for a storage that does not answer."""
-_LABEL_CHARACTERS = 120
 _NOWHERE = (CaptureState.DISABLED, CaptureState.UNAVAILABLE)
 
 
@@ -123,7 +122,7 @@ class Spool:
         if without is None:
             try:
                 self._transforms = [self._transform() for _ in self.streams]
-                self.label = None if label is None else self._bounded(label)
+                self.label = None if label is None else statement.label_of(label, self._redactors)
             except Exception:  # noqa: BLE001 - a redactor's own; nothing is kept unseen by it
                 without = CaptureState.UNAVAILABLE, "redactor-failed"
         if without is None and self._location is None:
@@ -393,14 +392,6 @@ class Spool:
 
     def _transform(self) -> Transform:
         return transform(self.representation, self._redactors)
-
-    def _bounded(self, label: str) -> str:
-        """A label without secrets and without line ends, of bounded length."""
-        redactors = self._redactors or (CREDENTIALS,)
-        way = transform(Representation.REDACTED_TEXT, redactors)
-        text = way.feed(label.encode("utf-8", "replace")) + way.finish(ended=True)
-        line = " ".join(preview.safe(text).split())
-        return line if len(line) <= _LABEL_CHARACTERS else line[: _LABEL_CHARACTERS - 1] + "…"
 
 
 def _now_ms() -> int:

@@ -6,11 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from yarp.spool.receipt import Accounting, ProcessState, ReferenceState, StreamReceipt
+from yarp.spool.credentials import CREDENTIALS
+from yarp.spool.preview import safe
+from yarp.spool.receipt import (
+    Accounting,
+    ProcessState,
+    ReferenceState,
+    Representation,
+    StreamReceipt,
+)
+from yarp.spool.represent import transform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from yarp.spool.declared import Redactor
     from yarp.spool.files import Files
 
+LABEL_CHARACTERS = 120
 _WORDS = {
     ProcessState.RUNNING: "still running",
     ProcessState.CANCELLED: "cancelled",
@@ -87,3 +100,11 @@ def of_stream(
         reference=files.reference(stream, final=final) if files else None,
         sha256=files.sha256(stream) if files and final else None,
     )
+
+
+def label_of(command: str, redactors: Sequence[Redactor]) -> str:
+    """One bounded line of a command, redacted like the output at least."""
+    way = transform(Representation.REDACTED_TEXT, redactors or (CREDENTIALS,))
+    text = way.feed(command.encode("utf-8", "replace")) + way.finish(ended=True)
+    line = " ".join(safe(text).split())
+    return line if len(line) <= LABEL_CHARACTERS else line[: LABEL_CHARACTERS - 1] + "…"
