@@ -166,7 +166,7 @@ def extract(ctx: click.Context, unix_user: str, database: str | None, as_json: b
             progress = Progress()
             report = engine.extract(dataset, importer, unix_user, roots, progress)
             progress.done()
-            _index(dataset, report)
+        _index(dataset.path, report)
         _print_report(report, as_json=as_json)
 
     ctx.obj = run
@@ -220,20 +220,19 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
         frames = sys.stdin.buffer
         report = engine.ingest(dataset, unix_user, frames, agent=agent, progress=progress)
         progress.done()
-        _index(dataset, report)
+    _index(dataset.path, report)
     _print_report(report, as_json=as_json)
 
 
-def _index(dataset: Dataset, report: Report) -> None:
+def _index(path: str, report: Report) -> None:
     """Bring the text index up to date with what a run has changed; a search could do it too."""
     if not (report.written.items or report.written.dropped):
         return
     from yarp.dataset import textindex
 
-    # Until it is in the file, what was written lies in the memory that the index needs.
-    dataset.rows("CHECKPOINT")
     try:
-        textindex.update(dataset)
+        with reading(path) as dataset:
+            textindex.update(dataset)
     except StorageError as error:
         text.report([f"the text index is not up to date: {error}"])
 

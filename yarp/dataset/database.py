@@ -30,7 +30,9 @@ SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_inde
 # 0.3 s slower on 200 MB than with 4 GB, and 100 MB smaller; indexes need a part of the file's size.
 _MEMORY_BYTES = 128 << 20
 _MOST_MEMORY_BYTES = 4 << 30
-_READING_MEMORY = "512MB"  # a second search finds what the first one read
+_FAT_ROW_BYTES = 16 << 10
+_VECTOR_ROWS = 2048
+_READING_MEMORY_BYTES = 512 << 20  # a second search finds what the first one read
 _CHECKPOINT = "1GB"  # one checkpoint at the end: writing the log twice costs less than many
 # The last group is written anew at each checkpoint: DuckDB's own 122,880 rows are 300 MB of texts.
 _GROUP_ROWS = 4096
@@ -62,6 +64,7 @@ class Dataset:
         self.connection = connection
         self.most_bytes = MOST_BYTES
         self._memory = _memory(_size(path))
+        self._fat = False
         self._lock = lock
 
     @classmethod
@@ -145,8 +148,14 @@ class Dataset:
         """
         bound = 2 * byte_count + 1024 * row_count + _SLACK_BYTES
         used = self.used_bytes()
-        if _memory(used) > 5 * self._memory // 4:
-            self._memory = _memory(used)
+        needed = _memory(used)
+        self._fat = self._fat or byte_count > _FAT_ROW_BYTES * row_count
+        if self._fat:
+            # Few rows of long texts fill no group: what was not checkpointed, and the last group
+            # when it is, are in memory as a whole.
+            needed = min(needed + used + 4 * byte_count, _MOST_MEMORY_BYTES)
+        if self._lock is not None and needed > 5 * self._memory // 4:
+            self._memory = needed
             self.connection.execute(f"SET memory_limit = '{self._memory}B'")
         if used + bound > self.most_bytes:
             raise SizeLimitReached(
@@ -167,6 +176,8 @@ class Dataset:
                     connection.execute(schema_text(name))
                 connection.execute("INSERT INTO schema_info VALUES (?)", [VERSION])
         _require_version(self)
+        (results,) = self.row("SELECT count(*) FROM tool_results")
+        self._fat = _size(self.path) > 2 * _FAT_ROW_BYTES * (results + 1000)
         os.chmod(self.path, 0o600)
         with told(self.path):
             self.connection.execute(
@@ -203,7 +214,7 @@ def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
         "allow_community_extensions": "false",
         "python_enable_replacements": "false",
         "checkpoint_threshold": _CHECKPOINT,
-        "memory_limit": _READING_MEMORY if readonly else f"{_memory(_size(path))}B",
+        "memory_limit": f"{_READING_MEMORY_BYTES if readonly else _memory(_size(path))}B",
         "threads": str(min(4, os.cpu_count() or 1)),
         "temp_directory": f"{path}.tmp",
         "max_temp_directory_size": _MOST_TEMPORARY,
@@ -219,6 +230,7 @@ def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
             connection.execute("SET disabled_compression_methods = 'zstd'")
             connection.execute("SET enable_external_access = false")
             if readonly:  # a writer's memory grows with the file
+                connection.execute(f"SET memory_limit = '{_reading_memory(connection, path)}B'")
                 connection.execute("SET lock_configuration = true")
         except BaseException:
             connection.close()
@@ -281,6 +293,19 @@ def _files_in(directory: str) -> Iterator[str]:
     for place, _, names in os.walk(directory):
         for name in names:
             yield os.path.join(place, name)
+
+
+def _reading_memory(connection: duckdb.DuckDBPyConnection, path: str) -> int:
+    """Enough for what DuckDB reads at a time: 2,048 rows, for each of its threads."""
+    import duckdb
+
+    try:
+        results = int(connection.execute("SELECT count(*) FROM tool_results").fetchall()[0][0])
+    except duckdb.Error:  # no dataset; whoever reads it is told
+        return _READING_MEMORY_BYTES
+    rows = min(_VECTOR_ROWS, results)
+    vectors = 4 * rows * (_size(path) // max(1, results))
+    return max(_READING_MEMORY_BYTES, min(vectors, _MOST_MEMORY_BYTES))
 
 
 def _memory(file_bytes: int) -> int:
