@@ -104,7 +104,8 @@ class _Sources(click.RichGroup):
 
 
 def _said(help_text: str, default: str | None) -> str:
-    return f"{help_text} Usually ~/{default}." if default else help_text
+    sentence = f"{help_text.rstrip('.')}."
+    return f"{sentence} Usually ~/{default}." if default else sentence
 
 
 def _plugins(name: str | None) -> Plugins:

@@ -47,7 +47,7 @@ def importer() -> Importer:
             SourceOption(
                 "projects",
                 kind="directory",
-                help="Claude Code's transcripts, with those of subagents and persisted outputs",
+                help="Claude Code's transcripts, with those of subagents and persisted outputs.",
                 default=".claude/projects",
             )
         ],

@@ -65,7 +65,7 @@ _ATTACHED = {
     }.items()
     for kind in kinds
 }
-_WORDS = ("text", "prompt", "snippet", "reason", "message", "content")
+_WORDS = ("text", "prompt", "snippet", "reason", "message", "content", "date")
 
 
 def attached(kind: str, value: dict[str, Any]) -> tuple[str, str | None, str | None, bool]:

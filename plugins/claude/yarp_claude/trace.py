@@ -61,7 +61,7 @@ def reader() -> TraceReader:
             SourceOption(
                 "projects",
                 kind="directory",
-                help="Claude Code's transcripts",
+                help="Claude Code's transcripts.",
                 default=".claude/projects",
             )
         ],

@@ -45,7 +45,7 @@ def importer() -> Importer:
             SourceOption(
                 "logs",
                 kind="directory",
-                help="gptme's conversations",
+                help="gptme's conversations.",
                 default=".local/share/gptme/logs",
             )
         ],

@@ -44,7 +44,7 @@ def reader() -> TraceReader:
             SourceOption(
                 "logs",
                 kind="directory",
-                help="gptme's conversations",
+                help="gptme's conversations.",
                 default=".local/share/gptme/logs",
             )
         ],

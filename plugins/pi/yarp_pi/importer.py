@@ -47,7 +47,7 @@ def importer() -> Importer:
             SourceOption(
                 "sessions",
                 kind="directory",
-                help="Pi's sessions",
+                help="Pi's sessions.",
                 default=".pi/agent/sessions",
             )
         ],

@@ -60,7 +60,7 @@ def reader() -> TraceReader:
         "pi",
         options=[
             SourceOption(
-                "sessions", kind="directory", help="Pi's sessions", default=".pi/agent/sessions"
+                "sessions", kind="directory", help="Pi's sessions.", default=".pi/agent/sessions"
             )
         ],
         detect=detect,
