@@ -111,7 +111,8 @@ def _open(path: str) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
+        # The second one is raised for what SQLite says of a damaged schema, in its own bytes.
         raise Rejected("malformed_database", "the file is no SQLite database") from None
     return connection
 

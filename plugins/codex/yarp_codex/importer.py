@@ -118,7 +118,7 @@ def _threads(path: str) -> dict[str, dict[str, Any]]:
             rollout = thread.pop("rollout_path")
             if isinstance(rollout, str):
                 found[os.path.realpath(rollout).removesuffix(".zst")] = thread
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         raise Rejected("malformed_database", "the list of threads cannot be read") from None
     else:
         return found

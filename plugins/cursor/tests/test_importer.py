@@ -471,6 +471,28 @@ def test_a_database_of_another_kind_is_rejected(tmp_path, schema):
     assert rejected.value.issue.code in ("unsupported_cursor_source", "malformed_database")
 
 
+def test_a_damaged_database_is_rejected_or_says_what_it_still_holds(tmp_path):
+    store = Store()
+    store.root(*(one for number in range(30) for one in store.pair(f"c{number}", "a" * 900)))
+    path = Path(store.write(str(tmp_path / "store.db")))
+    whole, chance = path.read_bytes(), random.Random(11)
+    outcomes = set()
+    for _ in range(60):
+        data = bytearray(whole)
+        for _ in range(chance.randrange(1, 30)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(data[: chance.randrange(len(data))] if chance.random() < 0.2 else data)
+        item = SourceItem("chats", str(tmp_path), "store.db", database=True)
+        try:
+            outcomes.add(len(list(read(item))) > 0)
+        except Rejected as rejected:
+            outcomes.add(rejected.issue.code)
+        finally:
+            item.close()
+    assert {True, "malformed_database"} <= outcomes
+    assert outcomes <= {True, "malformed_database", "unsupported_cursor_source"}
+
+
 class Home:
     """A directory of Cursor's with chats, sessions and transcripts."""
 

@@ -59,6 +59,8 @@ OPTIONS = (
 )
 STORES = ("chats", "acp-sessions")
 TRANSCRIPTS = "projects"
+# What SQLite raises for a damaged file; the second one, for what it says of a damaged schema.
+DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
 # A sequence number is the message's position times this, plus that of the block in it.
 BLOCKS_OF_A_MESSAGE = 1000
 _MARKS = (b'"tool-call"', b'"tool-result"', b'"tool_calls"')
@@ -98,7 +100,10 @@ def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
 
 def read(item: SourceItem) -> Iterator[SourceFact]:
     """The calls of one store with their results, or those that a transcript confirms."""
-    return _validated(item) if item.kind == TRANSCRIPTS else _Store(item).facts()
+    try:
+        yield from _validated(item) if item.kind == TRANSCRIPTS else _Store(item).facts()
+    except DAMAGED:
+        raise Rejected("malformed_database", "the database is damaged") from None
 
 
 class _Store:
@@ -116,10 +121,7 @@ class _Store:
     def facts(self) -> Iterator[SourceFact]:
         yield Session(self._session, started_at_ms=self._meta.created_at_ms)
         yield from self._root()
-        try:
-            yield from self._messages()
-        except sqlite3.DatabaseError:
-            raise Rejected("malformed_database", "the database is damaged") from None
+        yield from self._messages()
         yield from self._beside()
 
     def calls_in_order(self) -> list[Call]:
@@ -319,15 +321,12 @@ class _Store:
 
 def _meta_of(connection: sqlite3.Connection) -> records.Meta:
     found = None
-    try:
-        tables = {
-            name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
-            for name in ("blobs", "meta")
-        }
-        if {"id", "data"} <= tables["blobs"] and {"key", "value"} <= tables["meta"]:
-            found = _wanted_meta(connection)
-    except sqlite3.DatabaseError:
-        raise Rejected("malformed_database", "the database is damaged") from None
+    tables = {
+        name: {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
+        for name in ("blobs", "meta")
+    }
+    if {"id", "data"} <= tables["blobs"] and {"key", "value"} <= tables["meta"]:
+        found = _wanted_meta(connection)
     if found is None or found.agent_id is None:
         raise Rejected("unsupported_cursor_source", "not a store of a known kind")
     return found
@@ -394,7 +393,7 @@ def _validated(item: SourceItem) -> Iterator[SourceFact]:
     store.private_directory = item.private_directory
     try:
         calls = _Store(store).calls_in_order()
-    except (Rejected, OSError):
+    except (Rejected, OSError, *DAMAGED):
         return  # which is an issue of the store's own
     finally:
         store.close()
