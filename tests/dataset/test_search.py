@@ -9,7 +9,9 @@ from yarp.dataset.search import Line, search
 
 
 @pytest.fixture(params=["by the index", "by reading"])
-def find(request):
+def find(request, monkeypatch):
+    monkeypatch.setattr(textindex, "_SMALL_BYTES", 0)
+
     def run(path, needle, **more):
         with Dataset.read(path) as dataset:
             index = textindex.ready(dataset) if request.param == "by the index" else None

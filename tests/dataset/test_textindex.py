@@ -14,6 +14,12 @@ from yarp.dataset.database import Dataset, SizeLimitReached
 from yarp.dataset.search import search
 from yarp.errors import StorageError
 
+
+@pytest.fixture(autouse=True)
+def narrows_small_datasets_too(monkeypatch):
+    monkeypatch.setattr(textindex, "_SMALL_BYTES", 0)
+
+
 WORDS = st.text(st.sampled_from("aAbé_1 .\n-"), max_size=12)
 
 
@@ -213,7 +219,7 @@ def test_a_text_never_reaches_over_from_one_field_to_the_next(dataset_of, result
     assert found(path, "start") == found(path, '{"a"') == found(path, "nd") == 1
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     texts=st.lists(WORDS, min_size=1, max_size=6),
     needle=WORDS.filter(bool),

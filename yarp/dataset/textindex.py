@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from yarp.dataset.database import Dataset
 
-_VERSION = 1
-# Larger segments share more words, and take more memory: 16 MiB save a tenth of the file.
+_VERSION = 2
+# Larger segments share more words, and take more memory.
 _SEGMENT_BYTES = 4 << 20
 _MEMORY = "64MB"
 # The index of a text takes a tenth of its bytes; a quarter is reserved for it.
@@ -41,12 +41,19 @@ _FETCHED_ROWS = 256
 _GONE_SHARE = 4
 # The longest words of a needle narrow most, and each takes a look at all words.
 _WORDS_ASKED = 2
+# So much text is read as fast as it is narrowed for a needle of several words.
+_SMALL_BYTES = 256 << 20
 # Choosing this share of the calls takes longer than to read them all.
 _MANY_SHARE = 5
 
 _SCHEMA = f"""
-CREATE TABLE info (version INTEGER NOT NULL, stamp VARCHAR NOT NULL, texts UINTEGER NOT NULL);
-INSERT INTO info VALUES ({_VERSION}, '', 0);
+CREATE TABLE info (
+    version INTEGER NOT NULL,
+    stamp VARCHAR NOT NULL,
+    texts UINTEGER NOT NULL,
+    text_bytes UBIGINT NOT NULL
+);
+INSERT INTO info VALUES ({_VERSION}, '', 0, 0);
 CREATE TABLE texts (
     text UINTEGER NOT NULL,
     identity BLOB NOT NULL,
@@ -141,7 +148,7 @@ def _update(dataset: Dataset, path: str, progress: Callable[[int], None] | None)
         index.execute("UPDATE info SET stamp = ''")
         added, dropped = _changes(connection, index)
         if dropped * _GONE_SHARE > int(_one(index, "SELECT count(*) FROM texts")):
-            index.execute("DELETE FROM texts; DELETE FROM words")
+            index.execute("DELETE FROM texts; DELETE FROM words; UPDATE info SET text_bytes = 0")
             added = _identities(connection)
         elif dropped:
             index.execute("DELETE FROM texts WHERE identity IN (SELECT identity FROM gone)")
@@ -171,6 +178,7 @@ class TextIndex:
         self._always = always.to_arrow_table()
         self._calls = int(_one(connection, "SELECT count(DISTINCT call_key) FROM texts"))
         self._stamp = _one(connection, "SELECT stamp FROM info")
+        self._text_bytes = int(_one(connection, "SELECT text_bytes FROM info"))
 
     @classmethod
     def open(cls, database: str) -> TextIndex | None:
@@ -187,9 +195,9 @@ class TextIndex:
         return bool(self._stamp == stamp_of(dataset))
 
     def narrow(self, needle: str, *, ignore_case: bool = False) -> Narrowed | None:
-        """The calls in which the needle can stand; None: in so many that all may be read."""
+        """The calls in which the needle can stand; None: reading all texts takes no longer."""
         wanted = words.parts(needle)
-        if not wanted:
+        if not wanted or (wanted[0].word != needle and self._text_bytes < _SMALL_BYTES):
             return None
         queries, values = [], []
         for part in sorted(wanted, key=lambda one: len(one.word))[-_WORDS_ASKED:]:
@@ -307,7 +315,9 @@ def _add(
             index.unregister(name)
         number += segment.rows
         done += segment.size
-        index.execute("UPDATE info SET texts = ?", [number])
+        index.execute(
+            "UPDATE info SET texts = ?, text_bytes = text_bytes + ?", [number, segment.size]
+        )
         # All of them in one commit would take 90 MB more; cut short, the next update goes on.
         index.execute("COMMIT")
         index.execute("BEGIN")
