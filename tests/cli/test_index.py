@@ -10,20 +10,47 @@ import sys
 
 import pytest
 
+from yarp.index.catalog import ROLES
+from yarp.testing.plugin import PluginSite
+
 ACME = pathlib.Path(__file__).parents[1] / "index" / "acme.py"
+VARIABLES = ("TRACE_INDEX_CONFIG", "TRACE_INDEX_DB", "TRACE_INDEX_METADATA_DB")
 SCRIPT = "import sys; from yarp.cli.index import main; sys.exit(main())"
+
+
+def furnish(home):
+    """A home with a trace in Acme's usual place."""
+    traces = home / ".acme" / "sessions"
+    traces.mkdir(parents=True)
+    (traces / "a.jsonl").write_text(ACME.with_name("conversation.jsonl").read_text())
+    return home
 
 
 @pytest.fixture
 def home(plugin_site, yarp_home, monkeypatch):
+    """A home of this test's own, not configured yet."""
     plugin_site.install("acme", ACME.read_text())
     monkeypatch.setenv("YARP_PLUGINS", "acme")
-    for name in ("TRACE_INDEX_CONFIG", "TRACE_INDEX_DB", "TRACE_INDEX_METADATA_DB"):
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    traces = yarp_home / ".acme" / "sessions"
-    traces.mkdir(parents=True)
-    (traces / "a.jsonl").write_text(ACME.with_name("conversation.jsonl").read_text())
-    return yarp_home
+    return furnish(yarp_home)
+
+
+@pytest.fixture(scope="module")
+def synced(tmp_path_factory):
+    """A home for all tests that leave things as they were, configured and synced."""
+    home = furnish(tmp_path_factory.mktemp("home"))
+    site = PluginSite(tmp_path_factory.mktemp("site"))
+    site.install("acme", ACME.read_text())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.setenv("PYTHONPATH", str(site.path))
+        patch.setenv("YARP_PLUGINS", "acme")
+        for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", *VARIABLES):
+            patch.delenv(name, raising=False)
+        trace_index("config", "init", "--discover")
+        trace_index("index", "sync")
+        yield home
 
 
 def trace_index(*words, status=0, stdin=""):
@@ -41,13 +68,6 @@ def trace_index(*words, status=0, stdin=""):
         return done.stderr
     assert done.stdout.count("\n") == 1
     return json.loads(done.stdout)["data"]
-
-
-@pytest.fixture
-def synced(home):
-    trace_index("config", "init", "--discover")
-    trace_index("index", "sync")
-    return home
 
 
 def test_from_nothing_to_an_answer(home):
@@ -89,18 +109,14 @@ def test_the_schema_is_told_without_an_index(home):
     assert "there is no relation" in trace_index("schema", "get", "domain_items", status=1)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_words_that_are_off_end_with_two_and_say_nothing_on_stdout(synced):
+    for words in (
         ("query", "run"),
-        ("query", "run", "SELECT 1", "--stdin"),
         ("query", "run", "SELECT 1", "--limit", "0"),
         ("record", "verify", "x"),
         ("session", "metadata", "set", "acme", "s1", "--json", "1"),
-    ],
-)
-def test_words_that_are_off_end_with_two_and_say_nothing_on_stdout(home, words):
-    assert trace_index(*words, status=2).startswith("trace-index: ")
+    ):
+        assert trace_index(*words, status=2).startswith("trace-index: ")
 
 
 def test_what_fails_ends_with_one_and_says_why_on_stderr(synced):
@@ -222,3 +238,9 @@ def test_a_row_of_gigabytes_fails_and_not_the_machine(synced):
     columns = ", ".join(f"zeroblob(15000000) AS c{n}" for n in range(1500))
     said = trace_index("query", "run", f"SELECT {columns}", status=1)
     assert "too large" in said
+
+
+def test_the_help_of_a_query_names_every_role():
+    words = [sys.executable, "-c", SCRIPT, "query", "run", "--help"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert all(role.name in said for role in ROLES)

@@ -105,7 +105,7 @@ def sound(database):
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(said=st.lists(records, max_size=10))
 def test_appends_end_where_one_reading_does(tmp_path, acme, said):

@@ -11,11 +11,15 @@ import rich_click as click
 from yarp.cli.indexed import configured, say
 from yarp.cli.text import report, shows
 from yarp.errors import UsageError
+from yarp.index.catalog import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from yarp.errors import YarpError
+
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _MOST_MEMORY_BYTES = 2 << 30
 
@@ -27,6 +31,13 @@ _MOST_MEMORY_BYTES = 2 << 30
 @shows('yarp index query run "SELECT 1 AS one"')
 def query() -> None:
     """Ask the index."""
+
+
+def _names_roles(function: _Function) -> _Function:
+    """A decorator that puts the roles into a command's help, since most questions begin there."""
+    roles = "\n".join(f"  {role.name}" for role in ROLES)
+    function.__doc__ = f"{function.__doc__}\n\n\b\nRoles of items:\n{roles}"
+    return function
 
 
 @query.command("run")
@@ -41,6 +52,7 @@ def query() -> None:
     "--max-output-bytes", type=click.IntRange(1 << 10, 16 << 20), default=65_536, show_default=True
 )
 @click.option("--timeout-seconds", type=click.IntRange(1, 300), default=30, show_default=True)
+@_names_roles
 @shows(
     'yarp index query run "SELECT runtime, count(*) AS n FROM sessions GROUP BY runtime"',
     "yarp index query run --file question.sql --limit 50",
