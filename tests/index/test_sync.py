@@ -174,6 +174,24 @@ def test_a_file_that_was_moved_or_compressed_is_the_same_source(index, conversat
     assert index.sync().actions["unchanged"] == 1
 
 
+def test_another_file_of_the_same_name_is_no_vanished_source(index, conversation):
+    """Some runtimes call every file the same, and begin each with the same line."""
+    for name in ("one", "two", "three"):
+        (index.traces / name).mkdir()
+        more = {"t": "note", "text": name}
+        index.write(f"{name}/log.jsonl", {"t": "note"}, *conversation, more)
+        index.sync()
+        if name == "two":
+            moved = index.traces / name / "log.jsonl"
+            (index.traces / "elsewhere").mkdir()
+            moved.rename(index.traces / "elsewhere" / "log.jsonl")
+        else:
+            (index.traces / name / "log.jsonl").unlink()
+    index.sync()
+    locators = [row["locator"] for row in index.all("SELECT locator FROM sources ORDER BY 1")]
+    assert [path.split("/")[-2] for path in locators] == ["elsewhere", "one", "three"]
+
+
 def test_a_file_without_a_session_leaves_nothing_and_is_not_opened_again(index, conversation):
     index.write("a.jsonl", {"t": "note"}, *conversation[2:5])
     index.write("b.jsonl", {"unknown": 1})

@@ -59,19 +59,25 @@ def same_head(sql: Connection, file: TraceFile, source: Known) -> bool:
     return data[-1:] == b"\n" and hashlib.sha256(data[:-1]).digest() == row[0]
 
 
-def whole(sql: Connection, file: TraceFile, source: Known, record_bytes: int) -> bool:
-    """Whether every record is as it was when it was indexed."""
+def begins(sql: Connection, file: TraceFile, source: Known, record_bytes: int) -> bool:
+    """Whether the file begins with every record of the source, as it was indexed."""
     known = sql.execute(
         "SELECT raw_hash FROM trace_records WHERE source_id = ? ORDER BY seq", (source.id,)
     )
     for frame in file.frames(record_bytes, parse=False):
         row = known.fetchone()
         if row is None:
-            # Lines that came since: those of a plain file are an append.
-            return not file.compressed and frame.offset == source.indexed_bytes
+            return True
         if row[0] != frame.sha256:
             return False
     return known.fetchone() is None
+
+
+def whole(sql: Connection, file: TraceFile, source: Known, record_bytes: int) -> bool:
+    """As `begins`; what came since is an append, which a compressed file has none of."""
+    if not begins(sql, file, source, record_bytes):
+        return False
+    return not file.compressed or file.end == source.indexed_bytes
 
 
 def touch(sql: Connection, file: TraceFile, source: Known) -> None:

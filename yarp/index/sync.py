@@ -88,7 +88,7 @@ class _Sync:
     report: Report
     sources: dict[str, Known] = field(factory=dict)
     skipped: dict[str, tuple[int, int, str, str]] = field(factory=dict)
-    vanished: dict[str, Known] | None = None
+    vanished: dict[str, list[Known]] | None = None
     record_bytes: int = 0
 
     def run(self, roots: Sequence[str]) -> None:
@@ -214,25 +214,28 @@ class _Sync:
     def _moved(self, file: TraceFile) -> Known | None:
         """The source that this new file was, if it was moved or compressed since.
 
-        Its name is the same, so is its first line, and where it was there is nothing.
+        It has that one's name and begins with all its records, and where it was is nothing.
         """
         if self.vanished is None:
-            self.vanished = {
-                name_of(path): source
-                for path, source in self.sources.items()
-                if not os.path.lexists(path)
-            }
-        source = self.vanished.get(name_of(file.path))
-        if source is None or not known.same_head(self.store.sql, file, source):
-            return None
-        del self.vanished[name_of(file.path)]
-        del self.sources[source.path]
-        self.store.sql.execute(
-            "UPDATE trace_sources SET path = ? WHERE id = ?", (file.path, source.id)
-        )
-        source.path = file.path
-        self.sources[file.path] = source
-        return source
+            self.vanished = {}
+            for path, source in self.sources.items():
+                if not os.path.lexists(path):
+                    self.vanished.setdefault(name_of(path), []).append(source)
+        sql = self.store.sql
+        candidates = self.vanished.get(name_of(file.path), [])
+        for source in candidates:
+            if known.same_head(sql, file, source) and known.begins(
+                sql, file, source, self.record_bytes
+            ):
+                candidates.remove(source)
+                del self.sources[source.path]
+                sql.execute(
+                    "UPDATE trace_sources SET path = ? WHERE id = ?", (file.path, source.id)
+                )
+                source.path = file.path
+                self.sources[file.path] = source
+                return source
+        return None
 
     def _compare(self, file: TraceFile, source: Known) -> tuple[TraceReader, bool, bool]:
         """The reader of a known source; whether it only grew; whether it did not even that."""
