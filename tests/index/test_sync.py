@@ -308,6 +308,23 @@ def test_links_resolve_whenever_their_target_comes(index, conversation):
     assert "child_session_id" not in values["agent.delegation"]
 
 
+def test_an_item_that_is_said_anew_keeps_no_reference_of_before(index, conversation):
+    delegation = {"t": "item", "key": "k", "role": "agent.delegation", "session": "s2"}
+    output = {"t": "output", "id": "c7", "text": "x"}
+    notice = {"t": "item", "role": "runtime.notice", "text": "x"}
+    index.write("a.jsonl", *conversation, delegation, output)
+    index.sync()
+    again = [{**notice, "key": "k"}, {**notice, "key": "out:c7"}]
+    recast = {"t": "amend", "key": "out:c8", "role": "runtime.notice"}
+    again += [{**output, "id": "c8"}, recast, {"t": "call", "id": "c8"}]
+    index.write("a.jsonl", *again, {"t": "call", "id": "c7"}, mode="a")
+    index.write("b.jsonl", {"t": "session", "id": "s2"})
+    index.sync()
+    values = [value for _, role, _, value in index.items() if role == "runtime.notice"]
+    assert len(values) == 4
+    assert all(set(value) == {"text", "has_images"} for value in values)
+
+
 def test_the_bounds_of_the_first_sync_stay(index, conversation):
     index.write("a.jsonl", *conversation)
     index.sync(max_text_bytes=10, max_record_bytes=100_000)

@@ -132,6 +132,7 @@ class Items:
             row.searched = None
             row.loop = row.position = row.occurred_at = None
             self._rows[fact.key] = row
+        self._forget_references(row)
         row.role = fact.role
         row.heuristic = fact.heuristic
         row.value = dict(fact.value or ())
@@ -214,6 +215,12 @@ class Items:
             self._loops.disturb(before, row.loop)
         self.said += 1
 
+    def _forget_references(self, row: _Row) -> None:
+        """What an item was said to refer to as another one waits for nothing any more."""
+        if row.stored:
+            for table in ("item_calls", "item_session_links"):
+                self._sql.execute(f"DELETE FROM {table} WHERE item_id = ?", (row.id,))  # noqa: S608 - names of ours
+
     def _recast(self, row: _Row, role: str) -> None:
         """Give an item another role, with what of its value that one has."""
         shape = ROLE_BY_NAME.get(role)
@@ -226,8 +233,7 @@ class Items:
         if "has_images" in shape.members:
             row.value.setdefault("has_images", False)
         row.role = role
-        if row.stored:
-            self._sql.execute("DELETE FROM item_session_links WHERE item_id = ?", (row.id,))
+        self._forget_references(row)
 
     def drop(self, key: str) -> None:
         """An item turned out not to be."""
@@ -281,7 +287,7 @@ class Items:
             return
         new, changed, lost, found, waiting = [], [], [], [], []
         for row in rows:
-            if row.call is not None:
+            if row.call is not None and "call_item_id" in ROLE_BY_NAME[row.role].members:
                 row.value["call_item_id"] = called = self._item_id(row.call)
                 if called is None:
                     waiting.append((row.id, self._source, row.call))
