@@ -191,8 +191,11 @@ class Spool:
             else:
                 self._store.put(stream, text)
 
-    def _leave_inline(self) -> None:
-        """Have files from now on. Who has the order may wait for a storage that stands still."""
+    def to_files(self) -> None:
+        """Have files from now on, however little there is.
+
+        Waits a bounded time: who has the order may wait for a storage that stands still.
+        """
         if self._order.acquire(timeout=self._settle_seconds):
             try:
                 self._spill()
@@ -267,7 +270,7 @@ class Spool:
         else:
             self._doubt = upstream
         if self._inline is not None and self._shown().fact.state is PreviewState.HEAD_TAIL:
-            self._leave_inline()
+            self.to_files()
         if self._inline is None and self.capture not in _NOWHERE:
             self._receipt = self._store.close(self._final, self._settle_seconds)
             self._published = self._receipt is not None
@@ -306,7 +309,7 @@ class Spool:
             self._promoted_at = self._accounts.observed()
             self.identity = attrs.evolve(self.identity, job_id=job_id)
         if self.capture is CaptureState.PENDING:
-            self._leave_inline()
+            self.to_files()
             self._store.describe_anew(self._settle_seconds)
         return self._promoted_at
 

@@ -28,8 +28,15 @@ def test_the_frame_is_taken_off_at_any_chunk_border(outputs, cuts):
     assert through(data, at) == (output, True)
 
 
-def test_what_comes_behind_the_frame_is_not_the_commands():
-    assert through(b"START_1_99\na\n" + LAST + b"of a background process\n") == (b"a\n", True)
+@pytest.mark.parametrize("cut", range(60))
+def test_what_comes_behind_the_frame_goes_with_the_command_and_is_told(cut):
+    data = b"START_1_99\na\n" + LAST + b"\nof a child\n"
+    frame = Frame(START, END)
+    out = frame.feed(data[:cut]) + frame.feed(data[cut:]) + frame.finish()
+    assert (out, frame.ended, frame.late) == (b"a\n\nof a child\n", True, True)
+    frame = Frame(START, END)
+    assert frame.feed(b"START_1_99\na\n" + LAST[:-1]) + frame.feed(b"\n") == b"a\n"
+    assert not frame.late
 
 
 def test_without_its_last_line_the_frame_has_not_ended():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from yarp.plugin import (
     CaptureState,
     ProcessState,
     Receipt,
+    ReferenceState,
     Representation,
     SpoolLocation,
     open_spool,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 STDOUT, STDERR = 0, 1
 # Codes that gptme makes up, where nobody knows the process's own.
-TIMED_OUT, OVER_CAP = -124, -125
+MADE_UP = TIMED_OUT, OVER_CAP, UNKNOWN = -124, -125, -1
 _INLINE_BYTES = 16 << 10
 SANITATION = "gptme"
 _FAULT = "fault-inside-yarp"
@@ -129,7 +131,7 @@ class Capture:
             try:
                 self.spool.take(stream, data)
             except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody an output
-                self._break(error)
+                self.broke(error)
 
     def ended(self, stream: int) -> None:
         """A stream had its real end."""
@@ -137,15 +139,24 @@ class Capture:
             try:
                 self.spool.ended(stream)
             except Exception as error:  # noqa: BLE001 - as above
-                self._break(error)
+                self.broke(error)
 
-    def _break(self, error: Exception) -> None:
+    def to_files(self) -> None:
+        """Have files from now on, however little there is."""
+        if not self._broken:
+            try:
+                self.spool.to_files()
+            except Exception as error:  # noqa: BLE001 - as above
+                self.broke(error)
+
+    def broke(self, error: Exception) -> None:
+        """A fault of ours: nothing more is kept, and the receipt says so."""
         self._broken = True
         fault("an output is not kept", error)
 
     def finish(
         self,
-        process: ProcessState,
+        process: ProcessState | None,
         *,
         code: int | None,
         reason: str | None = None,
@@ -164,7 +175,7 @@ class Capture:
                 upstream=_FAULT if self._broken else upstream,
             )
         except Exception as error:  # noqa: BLE001 - as above
-            self._break(error)
+            self.broke(error)
             self.receipt = Receipt(
                 self.spool.identity.capture_id,
                 process=process,
@@ -215,7 +226,9 @@ def receipt_text(receipt: Receipt, conversation: str | None) -> str:
     for stream in receipt.streams:
         size = "unknown" if stream.observed is None else f"{stream.observed} bytes"
         if stream.reference is None:
-            kept = "not kept" if stream.observed else "empty"
+            inline = receipt.reference_state is ReferenceState.INLINE
+            lost = "as shown" if inline else "not kept"
+            kept = lost if stream.observed else "empty"
         elif not stream.observed and not running:
             kept = "empty"
         else:
@@ -228,6 +241,18 @@ def receipt_text(receipt: Receipt, conversation: str | None) -> str:
         # Its home is another one: a path that works there would be made up.
         lines.append("not reachable from the sandboxed shell; the read tool reads these files")
     return "\n".join(lines) + "]"
+
+
+def waiting_bytes(descriptor: int) -> int:
+    """How much can be read from a pipe without waiting."""
+    import fcntl
+    import termios
+
+    try:
+        found = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
+    except OSError:
+        return 0
+    return int.from_bytes(found, sys.byteorder)
 
 
 def at_end(descriptor: int) -> bool:

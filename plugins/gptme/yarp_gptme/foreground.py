@@ -2,8 +2,10 @@
 
 gptme reads its one bash in `ShellSession`; what it reads is spooled there, before it is decoded
 or trimmed. The frame's end is a known boundary: bash writes it when the command is over, behind
-everything the command wrote. A command that is promoted keeps its capture: the job adopts it,
-nothing is copied, and the same reader goes on.
+everything the command wrote. What it left running may write on: once gptme's reader is done, it
+is asked who can, and what stands in the pipes by then, which gptme throws away before its next
+command, is taken too. A command that is promoted keeps its capture: the job adopts it, nothing
+is copied, and the same reader goes on.
 """
 
 from __future__ import annotations
@@ -15,23 +17,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from yarp.plugin import CaptureState, ProcessState, ReferenceState, YarpError
+from yarp_gptme import holders
 from yarp_gptme.calls import conversation_id, current
 from yarp_gptme.captures import (
+    MADE_UP,
     OVER_CAP,
     STDERR,
     STDOUT,
     TIMED_OUT,
+    UNKNOWN,
     Capture,
     Policy,
     at_end,
     spool_at,
+    waiting_bytes,
 )
 from yarp_gptme.framing import Frame
 from yarp_gptme.patches import Target
 from yarp_gptme.say import fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from yarp.plugin import Receipt
     from yarp_gptme.patches import Patches
@@ -50,6 +56,8 @@ _NOTHING = (
 
 _SLACK_BYTES = 1 << 20
 _TERMINAL = "terminal-of-its-own"
+_LATE_BYTES = 4 << 20
+"""As much is taken of what comes behind a frame; whoever writes more has not ended."""
 
 _running: contextvars.ContextVar[Shell | None] = contextvars.ContextVar("yarp_shell", default=None)
 
@@ -75,7 +83,9 @@ class Shell(Capture):
         self._fds = (-1, -1)
         self._bounded = True
         self._untold = False
+        self._left = False
         self._children = _descendants(session)
+        holders.prepare(session)
 
     def begin(self, frame: Frame, stdout: int, stderr: int) -> None:
         """A command is about to be read from these pipes."""
@@ -90,14 +100,41 @@ class Shell(Capture):
         elif own := self.frame.feed(data):
             self.take(STDOUT, own)
 
-    def end(self, *, closed: bool) -> None:
-        """The command's reader is done; `closed`: the pipes had their real end."""
+    def end(self, pipes: Sequence[int]) -> None:
+        """The command's reader is done; `pipes`: what it read from, stdout and stderr."""
         if self.frame is None:
             return
+        closed = all(map(at_end, pipes))
+        if self.frame.ended and not closed:
+            # First who is there, then what is there: who is gone by now has written it before.
+            self._left = self._others(pipes) or self._left
+            self._left = not self._rest(pipes) or self._left
         if rest := self.frame.finish():
             self.take(STDOUT, rest)
+        if self.frame.late:
+            self.to_files()  # gptme's own words lack it
         self._bounded = self._bounded and (self.frame.ended or closed)
         self.frame = None
+
+    def _others(self, pipes: Sequence[int]) -> bool:
+        """Whether the command left somebody who can write on."""
+        left = holders.left(self.session, *pipes)
+        if left is None:
+            return bool(_descendants(self.session) - self._children)
+        return left or any(
+            not os.access(f"/proc/{pid}/fd", os.R_OK)
+            for pid in _descendants(self.session) - self._children
+        )
+
+    def _rest(self, pipes: Sequence[int]) -> bool:
+        """Take what stands in the pipes; whether that came to an end."""
+        room = _LATE_BYTES
+        for stream, pipe in enumerate(pipes):
+            while size := min(waiting_bytes(pipe), room):
+                data = os.read(pipe, size)
+                room -= len(data)
+                self.read(self._fds[stream], data)
+        return room > 0
 
     def pass_by(self) -> None:
         """A command with a terminal of its own is about to run: what it writes is not seen."""
@@ -111,19 +148,20 @@ class Shell(Capture):
                 without=(CaptureState.UNAVAILABLE, _TERMINAL),
             )
 
-    def conclude(self, process: ProcessState, code: int | None, reason: str | None) -> Receipt:
+    def conclude(
+        self, process: ProcessState | None, code: int | None, reason: str | None
+    ) -> Receipt:
         """The call is over: publish what is known."""
         bounded = self._bounded and self.frame is None
         if bounded:
             for stream in range(len(self.spool.streams)):
                 self.ended(stream)
-        left = _descendants(self.session) - self._children
         return self.finish(
             process,
             code=code,
             reason=reason,
             unended=_TERMINAL if self._untold else "no-return-mark",
-            upstream="descendant-holds-output" if left else None,
+            upstream="descendant-holds-output" if self._left else None,
         )
 
     def conclude_code(self, code: int | None, *, interrupted: bool = False) -> Receipt:
@@ -134,6 +172,8 @@ class Shell(Capture):
             return self.conclude(ProcessState.TIMEOUT, None, "gptme's time limit")
         if code == OVER_CAP:
             return self.conclude(ProcessState.CANCELLED, None, "gptme's output limit")
+        if code == UNKNOWN:
+            return self.conclude(None, None, "gptme does not know how it ended")
         return self.conclude(ProcessState.EXITED, code, None)
 
 
@@ -245,7 +285,7 @@ class Foreground:
         ) -> str:
             capture, call = running(), current()
             if call is not None:
-                call.exit_code = None if returncode in (TIMED_OUT, OVER_CAP) else returncode
+                call.exit_code = None if returncode in MADE_UP else returncode
                 call.failed = call.failed or interrupted or returncode in (TIMED_OUT, OVER_CAP)
             if capture is None:
                 return inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
@@ -369,7 +409,10 @@ def _read_output(inner: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return inner(self, *given, *rest, **named)
         finally:
-            capture.end(closed=all(map(at_end, pipes)))
+            try:
+                capture.end(pipes)
+            except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody a command
+                capture.broke(error)
             for pipe in pipes:
                 os.close(pipe)
 
@@ -432,7 +475,7 @@ def conclude(job: Any) -> Receipt | None:
         reason = str(job.kill_reason) if job.kill_reason else "killed by gptme"
         if isinstance(capture, Shell):
             # The code of a promoted command that was killed is one that gptme makes up.
-            return capture.conclude(ProcessState.CANCELLED, code, reason)
+            return capture.conclude(ProcessState.CANCELLED, None, reason)
         return capture.finish(ProcessState.CANCELLED, code=code, reason=reason)
     if isinstance(capture, Shell):
         return capture.conclude_code(code)

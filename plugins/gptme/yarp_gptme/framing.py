@@ -2,7 +2,8 @@
 
 gptme has one bash for a conversation and frames each command: a line with a mark of its own
 comes first, and `ReturnCode:N PWDHEX:… MARK` comes last, right behind the output. What is left
-over from earlier commands stands before the frame and is nobody's.
+over from earlier commands stands before the frame and is nobody's. What stands behind it comes
+from what the command left running: it goes with the command's own, behind it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MOST_BYTES = 16 << 10
 
 
 class Frame:
-    """One command's frame; `ended` once its last line was seen."""
+    """One command's frame; `ended` once its last line was seen, `late` if bytes came behind it."""
 
     def __init__(self, start_mark: str, end_mark: str) -> None:
         self._start = start_mark.encode()
@@ -24,12 +25,13 @@ class Frame:
         )
         self._held = b""
         self._started = False
-        self.ended = False
+        self._line_end_due = False
+        self.ended = self.late = False
 
     def feed(self, chunk: bytes) -> bytes:
         """The command's own bytes that can be told by now, whatever the chunks."""
         if self.ended:
-            return b""
+            return self._behind_end(chunk)
         data = self._held + chunk
         if not self._started:
             data = self._behind_start(data)
@@ -39,10 +41,19 @@ class Frame:
         found = self._end.search(data)
         if found is not None:
             self.ended, self._held = True, b""
-            return data[: found.start()]
+            self._line_end_due = True
+            return data[: found.start()] + self._behind_end(data[found.end() :])
         keep = _undecided(data)
         self._held = data[keep:]
         return data[:keep]
+
+    def _behind_end(self, data: bytes) -> bytes:
+        """What stands behind the frame's last line."""
+        if self._line_end_due and data:
+            self._line_end_due = False
+            data = data.removeprefix(b"\n")
+        self.late = self.late or bool(data)
+        return data
 
     def finish(self) -> bytes:
         """What is left when no more comes: only began like a frame's end."""

@@ -505,3 +505,110 @@ found["job"] = [job.process.poll(), job.get_output()[0], len(receipts())]
     assert "_append_output takes" in found["offers"]["spools of background jobs"]
     assert found["receipts"] == [["exited", 5, "complete", "1"]]
     assert found["job"] == [6, "plain\n", 1]
+
+
+HELD = "descendant-holds-output"
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        'sh -c "sleep 9; echo LATE" &',
+        '(setsid sh -c "sleep 9; echo LATE" &)',
+        '(nohup sh -c "sleep 9; echo LATE" &)',
+        'python3 -c "import os,time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); time.sleep(9)"',
+        'sh -c "sleep 9; echo LATE >&2" >/dev/null &',
+    ],
+)
+def test_whoever_still_holds_the_output_makes_it_partial_whosever_child_it_is(inside, left):
+    found = inside(f"""
+activate()
+found["shown"] = command({"seq 1 3000; " + left!r})
+(found["receipt"],) = receipts()
+""")
+    receipt = found["receipt"]
+    assert (receipt["capture"], receipt["capture_reason"]) == ("partial", HELD)
+    assert receipt["streams"][0]["observed"] == 13893
+    assert f"partial ({HELD})" in found["shown"][0]
+
+
+def test_who_holds_nothing_of_the_output_does_not_make_it_partial(inside):
+    found = inside("""
+activate()
+command("seq 1 3000; (setsid sleep 9 >/dev/null 2>&1 &); sleep 9 >/dev/null 2>&1 &")
+found["receipts"] = [(r["capture"], r["capture_reason"]) for r in receipts()]
+""")
+    assert found["receipts"] == [["complete", None]]
+
+
+def test_whom_an_earlier_command_left_says_nothing_of_a_later_one(inside):
+    found = inside("""
+activate()
+command("seq 1 3000; (setsid sh -c 'sleep 0.6; for i in 1 2 3 4 5 6 7 8; do sleep 1 & wait; done' &)")
+command("seq 1 3001")
+time.sleep(1)
+command("seq 1 3002")
+found["receipts"] = [(r["capture"], r["capture_reason"]) for r in receipts()]
+""")
+    assert found["receipts"] == [["partial", HELD], ["complete", None], ["complete", None]]
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_a_background_child_writes_behind_the_end_is_kept_or_the_capture_is_partial(
+    inside, stream
+):
+    found = inside(f"""
+activate()
+seen = []
+for delay in (0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3):
+    for end in ("", "disown"):
+        command(f"seq 1 4000; (sleep {{delay}}; echo LATE{">&2" if stream == "stderr" else ""}) & {{end}}")
+        receipt = receipts()[-1]
+        one = {{s["name"]: s["reference"] for s in receipt["streams"]}}[{stream!r}]
+        kept = one is not None and "LATE" in (logdir / one).read_text()
+        seen.append((delay, receipt["capture"], receipt["capture_reason"], kept))
+        time.sleep(0.35)
+found["seen"] = seen
+""")
+    for delay, capture, reason, kept in found["seen"]:
+        assert (capture, kept) == ("complete", True) or reason == HELD, (delay, capture, reason)
+    assert any(kept for *_, kept in found["seen"])
+
+
+def test_a_small_result_with_something_behind_its_end_has_files_that_hold_it(inside):
+    found = inside("""
+activate()
+while not receipts():
+    (shown,) = command("echo small; (sleep 0.05; echo LATE) & disown")
+found["shown"] = shown
+(receipt,) = receipts()
+found["kept"] = (logdir / receipt["streams"][0]["reference"]).read_text()
+""")
+    assert found["kept"] == "small\nLATE\n"
+    assert "output complete" in found["shown"]
+
+
+def test_a_code_that_gptme_makes_up_is_no_signal(inside):
+    found = inside("""
+activate()
+from yarp_gptme import foreground
+seen = []
+real = foreground.Shell.conclude
+foreground.Shell.conclude = lambda *a: seen.append(real(*a)) or seen[-1]
+command("exec 2>&1; seq 1 3000 >&2")
+command("seq 1 3000; kill -9 $$")
+found["seen"] = [(r["process"], r["process_reason"], r["exit_code"], r["signal"]) for r in (s.plain() for s in seen)]
+""")
+    assert found["seen"] == [
+        [None, "gptme does not know how it ended", None, None],
+        ["exited", None, None, 9],
+    ]
+
+
+def test_a_small_result_that_is_partial_is_not_said_to_be_lost(inside):
+    found = inside("""
+activate()
+found["shown"], found["names"] = command("sleep 9 & echo bg"), names()
+""")
+    assert found["names"] == []
+    assert "stdout: 3 bytes, as shown" in found["shown"][0]
