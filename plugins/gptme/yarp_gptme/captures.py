@@ -59,7 +59,7 @@ class Policy:
         if conversation is None:
             return None
         return place.location(
-            conversation,
+            os.path.abspath(conversation),
             job_bytes=self.job_bytes + slack_bytes,
             conversation_bytes=self.conversation_bytes,
         )

@@ -20,9 +20,9 @@ _known: contextvars.ContextVar[SpoolLocation | None] = contextvars.ContextVar(
 )
 
 
-def location(conversation: str, folder: str = FOLDER, **quotas: int) -> SpoolLocation:
+def location(conversation: str, **quotas: int) -> SpoolLocation:
     """The place below a conversation's directory, with what may be retained there."""
-    return SpoolLocation(os.path.join(conversation, folder), conversation=conversation, **quotas)
+    return SpoolLocation(os.path.join(conversation, FOLDER), conversation=conversation, **quotas)
 
 
 @contextmanager

@@ -3,12 +3,17 @@
 The file is private, new and whole, whatever the umask and whoever was there before: nothing is
 overwritten, no link is followed, and nothing appears before it is complete. Two calls never
 share a file. The text is what gptme hands over: decoded, trimmed, selected; the receipt says so.
+
+All of a conversation's texts lie where its captures do, so that they share one allowance. A text
+that is refused there, because the allowance is used up or the place is not safe, costs the caller
+nothing but the text: it gets a path that says so, and that leads nowhere.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import CaptureState
@@ -41,6 +46,13 @@ _STREAM = "txt"
 _CHUNK_BYTES = 1 << 16
 
 
+_SLACK_BYTES = 1 << 20
+
+
+class NotKept(OSError):
+    """A text that may not be kept: no fault of the storage, and none that gptme expects."""
+
+
 class Storage:
     """The wraps of this offer."""
 
@@ -67,7 +79,12 @@ class Storage:
             command_info: str | None = None,
             original_tokens: int | None = None,
         ) -> tuple[str, Path]:
-            path = self.path(content, logdir, output_type, command_info)
+            try:
+                path = self.path(content, logdir, output_type, command_info)
+            except NotKept as refused:
+                if running() is not None and output_type == "shell":
+                    raise  # what the command wrote is shown out of its own capture
+                path = _nowhere(logdir, refused)
             # In gptme's own words: what reads them goes on as before.
             summary = [f"[Large {output_type} output saved]"]
             if command_info:
@@ -94,8 +111,17 @@ class Storage:
                 return Path(spooled)
             if capture.spool.capture is CaptureState.DISABLED:
                 content = "[not kept: the settings keep this command's output from being stored]\n"
-        receipt = keep(self._policy, content, str(logdir), output_type, label)
+        conversation = os.path.abspath(logdir)
+        os.makedirs(conversation, exist_ok=True)
+        receipt = keep(self._policy, content, conversation, output_type, label)
         return Path(logdir, receipt.streams[0].reference or "")
+
+
+def _nowhere(logdir: Path, refused: NotKept) -> Path:
+    """What stands in the place of a path where there is none."""
+    from pathlib import Path
+
+    return Path(logdir, "tool-outputs", f"({str(refused).replace(os.sep, ' ')})")
 
 
 def keep(
@@ -107,18 +133,14 @@ def keep(
     *,
     reason: str | None = None,
 ) -> Receipt:
-    """Publish a text, whole or not at all, with its receipt beside it. OSError: it cannot be.
+    """Publish a text, whole or not at all, with its receipt beside it.
 
-    Its capture is `partial`, with the reason: a tool's text has no end that could be seen.
+    Raises NotKept where the allowance or the place does not have it, OSError when it cannot be
+    written. Its capture is `partial`, with the reason: a tool's text has no end that could be seen.
     """
     kind = output_type if _TYPE.fullmatch(output_type) else "tool"
     data = content.encode("utf-8", "replace")
-    found = place.location(
-        conversation,
-        os.path.join("tool-outputs", kind),
-        job_bytes=max(policy.job_bytes, 2 * len(data)),
-        conversation_bytes=policy.conversation_bytes,
-    )
+    found = policy.location(conversation, _SLACK_BYTES)
     spool = spool_at(
         found, session=conversation_id(), streams=(_STREAM,), policy="exact", label=label
     )
@@ -128,9 +150,26 @@ def keep(
     receipt = spool.finish(None, upstream=reason or REASONS.get(kind, OTHERWISE))
     stream = receipt.streams[0]
     if stream.reference is None or stream.discarded or stream.uncommitted or stream.pending:
-        why = receipt.capture_reason or str(receipt.capture)
-        raise OSError(f"the text cannot be kept: {spool.problem or why}")
+        _take_back(conversation, receipt)
+        why = spool.problem or receipt.capture_reason or str(receipt.capture)
+        kind_of = NotKept if _refused(receipt, spool.problem) else OSError
+        raise kind_of(f"not kept: {why}")
     call = current()
     if call is not None:
         call.receipts.append(receipt.plain())
     return receipt
+
+
+def _refused(receipt: Receipt, problem: str | None) -> bool:
+    """Whether a text was refused, and not lost by the storage."""
+    if receipt.capture_reason in ("job-quota", "conversation-quota", "redactor-failed"):
+        return True
+    return receipt.capture is CaptureState.UNAVAILABLE and problem is not None
+
+
+def _take_back(conversation: str, receipt: Receipt) -> None:
+    """Remove what is there of a text that is not there as a whole, and that nobody was told of."""
+    folder = os.path.join(conversation, place.FOLDER)
+    for ending in (_STREAM, "receipt.json"):
+        with suppress(OSError):
+            os.unlink(os.path.join(folder, f"{receipt.capture_id}.{ending}"))

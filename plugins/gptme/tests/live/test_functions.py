@@ -111,38 +111,79 @@ found["receipts"] = [(r["capture"], r["capture_reason"], r["process"]) for r in 
         == "[Large shell output saved]\nCommand: ls\nOriginal: 7 tokens\nFull output: PATH"
     )
     assert len(set(found["paths"])) == 4
-    assert [path.rpartition("/")[0] for path in found["paths"]] == ["tool-outputs/shell"] * 3 + [
-        "tool-outputs/tool"
-    ]
+    assert {path.rpartition("/")[0] for path in found["paths"]} == {"tool-outputs/captures"}
     assert found["texts"] == ["same text"] * 3 + ["other"]
     assert found["modes"] == ["0o600", "0o700"]
     assert len(found["receipts"]) == 4
     assert found["receipts"][0] == ["partial", "as-decoded-and-trimmed-by-gptme", None]
 
 
-def test_a_text_that_cannot_be_kept_safely_is_not_kept(inside):
+@pytest.mark.parametrize("link", ["tool-outputs", "tool-outputs/captures"])
+def test_a_text_that_cannot_be_kept_safely_is_not_kept_and_costs_nobody_a_result(inside, link):
     outside = inside.logdir.parent / "outside"
     outside.mkdir()
-    (inside.logdir / "tool-outputs").mkdir()
-    (inside.logdir / "tool-outputs" / "shell").symlink_to(outside)
-    (inside.logdir / "tool-outputs" / "file").write_text("mine")
+    (inside.logdir / link).parent.mkdir(exist_ok=True)
+    (inside.logdir / link).symlink_to(outside)
     found = inside("""
 activate()
-def refused(kind):
-    try:
-        return str(output_storage.save_large_output("text", logdir, kind)[1].relative_to(logdir))
-    except OSError as error:
-        return type(error).__name__
-for kind in ("shell", "file", "../../outside", "/tmp/x", "a/b", "", "."):
-    found[kind] = refused(kind)
+for kind in ("shell", "../../outside", "/tmp/x", "a/b", "", "."):
+    summary, path = output_storage.save_large_output("text", logdir, kind)
+    found[kind] = [path.name, path.exists(), str(path) in summary]
 """)
-    assert found["shell"] == "OSError"
-    assert found["file"] == "OSError"
-    assert {
-        found[kind].rpartition("/")[0] for kind in ("../../outside", "/tmp/x", "a/b", "", ".")
-    } == {"tool-outputs/tool"}
+    for name, exists, told in found.values():
+        assert name.startswith("(not kept: ")
+        assert "follow no links" in name
+        assert (exists, told) == (False, True)
     assert list(outside.iterdir()) == []
-    assert (inside.logdir / "tool-outputs" / "file").read_text() == "mine"
+
+
+def test_no_kind_of_output_leads_anywhere_else(inside):
+    found = inside("""
+activate()
+for kind in ("shell", "../../outside", "/tmp/x", "a/b", "", "."):
+    found[kind] = str(output_storage.save_large_output("text", logdir, kind)[1].relative_to(logdir))
+""")
+    assert {path.rpartition("/")[0] for path in found.values()} == {"tool-outputs/captures"}
+
+
+def test_a_text_is_kept_where_gptmes_own_writer_keeps_it(inside):
+    found = inside("""
+os.umask(0o002)
+output_storage.save_large_output("before", logdir, "autocompact")
+activate()
+os.chdir(logdir)
+for number, place in enumerate((logdir, pathlib.Path("relative"), "string", logdir / "not" / "there")):
+    path = output_storage.save_large_output("text", place, "autocompact")[1]
+    found[str(number)] = [path.read_text(), oct(path.stat().st_mode & 0o777)]
+""")
+    assert list(found.values()) == [["text", "0o600"]] * 4
+
+
+def test_all_texts_and_captures_of_a_conversation_share_one_allowance(inside):
+    found = inside("""
+activate(conversation_mib=1)
+from gptme.message import Message
+from gptme.tools.autocompact import engine
+paths = [output_storage.save_large_output("y" * 900_000, logdir, kind)[1] for kind in ("tmux", "read", "shell")]
+found["texts"] = [path.exists() for path in paths]
+found["refused"] = paths[1].name
+before = names()
+found["again"] = output_storage.save_large_output("y" * 900_000, logdir, "read")[1].name
+found["same"] = names() == before
+command("seq 1 140000")
+found["kept"] = sum(p.stat().st_size for p in logdir.rglob("*") if p.is_file() and ".receipt" not in p.name)
+def messages():
+    large = [Message("system", "out " + "z " * 30000) for _ in range(6)]
+    return [Message("system", "s"), Message("user", "hi"), *large, Message("user", "u"), *[Message("assistant", "a")] * 6]
+found["compacted"] = len(list(engine.auto_compact_log(messages(), logdir=logdir, limit=2000)))
+inside.deactivate()
+found["plain"] = len(list(engine.auto_compact_log(messages(), logdir=logdir, limit=2000)))
+""")
+    assert found["texts"] == [True, False, False]
+    assert found["refused"] == found["again"] == "(not kept: conversation-quota)"
+    assert found["same"]
+    assert found["kept"] <= 1 << 20
+    assert found["compacted"] == found["plain"] > 0
 
 
 def test_a_place_that_cannot_be_written_costs_the_capture_and_nothing_else(inside):

@@ -385,8 +385,7 @@ def test_a_killed_gptme_leaves_what_is_partial_and_stays_partial(place):
 
 def test_a_large_result_of_the_python_tool_is_kept(place):
     model = place.run([[("ipython", {"code": "print('B' + 'x' * 50_000 + 'E')"})]])
-    (path,) = (place.conversation() / "tool-outputs" / "ipython").glob("*.receipt.json")
-    receipt = json.loads(path.read_text())
+    (receipt,) = place.receipts()
     assert (receipt["capture"], receipt["process"]) == ("partial", None)
     assert "x" * 50_000 + "E" in place.stream(receipt, "txt").decode()
     shown = model.results()["call_demo_0_0"]
