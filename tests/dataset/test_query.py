@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from yarp.dataset.query import Bounds, query
-from yarp.errors import DataError, UsageError
+from yarp.errors import DataError, UsageError, YarpError
 
 
 @pytest.fixture
@@ -90,19 +90,53 @@ def test_a_query_that_takes_too_long_is_stopped(path):
         query(path, "SELECT count(*) FROM range(1000000000) a, range(1000)", Bounds(seconds=0.2))
 
 
-def test_memory_is_bounded(path):
+def test_a_query_that_hears_of_no_interruption_is_ended_soon_after(path):
+    text = "SELECT length(regexp_replace(repeat('ab', 20000000), '(.)(.)', '\\2\\1', 'g'))"
+    with pytest.raises(DataError, match="did not stop in time"):
+        query(path, text, Bounds(seconds=0.5))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT list(a.range) FROM range(20000000) a",
+        "SELECT length(repeat('a', 1000000000))",
+        "SELECT md5(repeat('a', 100000000) || range) FROM range(640)",
+        "SELECT repeat('a', 2000000) FROM range(640)",
+        "SELECT list_sort(range(100000000))",
+        "SELECT string_agg(repeat('a', 1000000), '') FROM range(1000)",
+        "SELECT count(*) FROM (SELECT DISTINCT repeat('a', 1000) || range FROM range(1000000))",
+    ],
+)
+def test_memory_is_bounded_for_lists_texts_and_whatever_fills_one_vector(path, text):
     with pytest.raises(DataError, match="16 MiB of memory"):
-        query(
-            path,
-            "SELECT list(a.range) FROM range(20000000) a",
-            Bounds(memory_mib=16),
-        )
+        query(path, text, Bounds(memory_mib=16))
+
+
+def test_a_process_that_ends_without_an_answer_is_said_to_have(path, monkeypatch):
+    monkeypatch.setattr("yarp.cache.interpreter", lambda: ["false"])
+    with pytest.raises(DataError, match="for want of memory"):
+        query(path, "SELECT 1")
+
+
+def test_a_dataset_that_is_not_there_or_is_damaged_is_told(path, tmp_path):
+    with pytest.raises(DataError, match="there is no dataset yet"):
+        query(str(tmp_path / "none.duckdb"), "SELECT 1")
+    damaged = tmp_path / "damaged.duckdb"
+    damaged.write_bytes(b"no database" * 1000)
+    with pytest.raises(YarpError, match=r"damaged\.duckdb"):
+        query(str(damaged), "SELECT 1")
 
 
 def test_values_of_any_type_can_be_shown(path):
     text = "SELECT 'ab'::BLOB, [1, 2], {'a': 1}, DATE '2026-01-31', 1::HUGEINT, NULL, 1.5, true"
     row = query(path, text).rows[0]
     assert row == ("6162", "[1, 2]", "{'a': 1}", "2026-01-31", 1, None, row[6], True)
+
+
+def test_a_number_that_json_does_not_have_comes_as_text(path):
+    answer = query(path, "SELECT 'nan'::DOUBLE, '-inf'::DOUBLE, 1e400, [1e400, 'nan'::FLOAT]")
+    assert answer.rows == [("nan", "-inf", "inf", "[inf, nan]")]
 
 
 def test_an_error_quotes_no_value(path):

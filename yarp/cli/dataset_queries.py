@@ -64,7 +64,7 @@ def _filters(
 @click.option(
     "--bytes",
     "output_bytes",
-    type=click.IntRange(1, 1 << 30),
+    type=click.IntRange(1, 1 << 26),
     default=1 << 20,
     show_default=True,
     help="Bytes of the whole answer.",
@@ -92,14 +92,11 @@ def sql(
     longer than --seconds is stopped.
     """
     from yarp.dataset import query as queries
-    from yarp.dataset.database import Dataset
 
     bounds = queries.Bounds(
         rows=rows, cell_characters=cell_characters, output_bytes=output_bytes, seconds=seconds
     )
-    with Dataset.read(database) as dataset:
-        path = dataset.path
-    answer = queries.query(path, query, bounds)
+    answer = queries.query(database, query, bounds)
     if as_json:
         text.print_json({"columns": answer.columns, "rows": answer.rows, "cut": answer.cut})
     else:

@@ -26,6 +26,7 @@ VERSION = 1
 MOST_BYTES = 10_000_000_000
 """Files below the data directory stay below this. Source: seed 003, Outcome."""
 
+NEEDS = "the dataset needs DuckDB and PyArrow: pip install 'yarp-core[dataset]'"
 SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_indexes.sql")
 # 0.3 s slower on 200 MB than with 4 GB, and 100 MB smaller; indexes need a part of the file's size.
 _MEMORY_BYTES = 128 << 20
@@ -55,6 +56,14 @@ def default_path() -> str:
     return os.path.join(share, "toolcall-extractor", "toolcalls.duckdb")
 
 
+def existing(path: str | None = None) -> str:
+    """The absolute path of a dataset that is there. Raises `DatasetUnknown`."""
+    path = os.path.abspath(path or default_path())
+    if not os.path.exists(path) or not os.path.getsize(path):
+        raise DatasetUnknown(f"{path}: there is no dataset yet; yarp dataset extract makes it")
+    return path
+
+
 class Dataset:
     """The dataset, open. `connection` is DuckDB's; `close()` it, or use `with`."""
 
@@ -70,9 +79,7 @@ class Dataset:
     @classmethod
     def read(cls, path: str | None = None) -> Dataset:
         """Open it to read. Raises `DatasetUnknown`, and StorageError while a writer has it."""
-        path = os.path.abspath(path or default_path())
-        if not os.path.exists(path) or not os.path.getsize(path):
-            raise DatasetUnknown(f"{path}: there is no dataset yet; yarp dataset extract makes it")
+        path = existing(path)
         return cls(path, _connect(path, readonly=True), None)
 
     @classmethod
@@ -205,9 +212,7 @@ def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
     try:
         import duckdb
     except ImportError:
-        raise StorageError(
-            "the dataset needs DuckDB and PyArrow: pip install 'yarp-core[dataset]'"
-        ) from None
+        raise StorageError(NEEDS) from None
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -230,7 +235,7 @@ def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
             connection.execute("SET disabled_compression_methods = 'zstd'")
             connection.execute("SET enable_external_access = false")
             if readonly:  # a writer's memory grows with the file
-                connection.execute(f"SET memory_limit = '{_reading_memory(connection, path)}B'")
+                connection.execute(f"SET memory_limit = '{reading_memory(connection, path)}B'")
                 connection.execute("SET lock_configuration = true")
         except BaseException:
             connection.close()
@@ -295,7 +300,7 @@ def _files_in(directory: str) -> Iterator[str]:
             yield os.path.join(place, name)
 
 
-def _reading_memory(connection: duckdb.DuckDBPyConnection, path: str) -> int:
+def reading_memory(connection: duckdb.DuckDBPyConnection, path: str) -> int:
     """Enough for what DuckDB reads at a time: 2,048 rows, for each of its threads."""
     import duckdb
 
