@@ -6,6 +6,7 @@ Figures are whole processes but for the search, which is timed inside of one.
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -92,39 +93,41 @@ class _Bench:
                 os.utime(os.path.join(directory, name))
 
     def imports(self, truths):
-        cold, peak = self._round()
-        unchanged, _ = self._round()
-        self.touch()
-        touched, _ = self._round()
+        rows, raw, most = [], {}, 0
+        for how, sources in (("three processes", _single()), ("one process", _chained())):
+            shutil.rmtree(self.data, ignore_errors=True)
+            cold, peak = self._round(sources)
+            unchanged, _ = self._round(sources)
+            self.touch()
+            touched, _ = self._round(sources)
+            rounds = {"cold": cold, "unchanged": unchanged, "touched": touched}
+            rows += [
+                f"{name}, {how}: {_seconds(runs):.2f} s"
+                f" ({sum(run.cpu_seconds for run in runs):.2f} s of processor time; limit {limit})"
+                for (name, runs), limit in zip(rounds.items(), (5.0, 0.5, 0.8), strict=True)
+            ]
+            most = max(most, *(run.peak_mib for runs in rounds.values() for run in runs))
+            raw[how] = {name: [vars(run) for run in runs] for name, runs in rounds.items()}
         final = _size(self.data)
         bytes_read = sum(truth.source_bytes for truth in truths.values())
-        rounds = {"cold": cold, "unchanged": unchanged, "touched": touched}
-        rows = [
-            f"{name}: {_seconds(runs):.2f} s for all three ("
-            + ", ".join(f"{agent} {run.seconds:.2f}" for agent, run in runs.items())
-            + f"; limit {limit})"
-            for (name, runs), limit in zip(rounds.items(), (5.0, 0.5, 0.8), strict=True)
-        ]
-        most = max(run.peak_mib for runs in rounds.values() for run in runs.values())
         rows.append(f"peak memory {most:.0f} MiB (limit 450)")
         rows.append(
             f"pilot: {bytes_read / 1e6:.1f} MB of sources, elapsed {_seconds(cold):.2f} s, peak"
             f" temporary space {max(0, peak - final) / 1e6:.1f} MB, DuckDB"
             f" {os.path.getsize(self.database) / 1e6:.1f} MB"
         )
-        raw = {
-            name: {agent: vars(run) for agent, run in runs.items()} for name, runs in rounds.items()
-        }
         return rows, {**raw, "peak_bytes": peak, "final_bytes": final}
 
-    def _round(self):
-        """Import all stores, each by a process of its own; and the most that the files took."""
+    def _round(self, commands):
+        """Import all stores, by a process for each command; and the most that the files took."""
         with _Watch(self.data) as watch:
-            runs = {}
-            for agent, (flag, place) in SOURCES.items():
-                root = os.path.join(self.home, place)
-                command = [self.yarp, "dataset", "extract", "--unix-user", "dev", agent, flag, root]
-                runs[agent] = whole.timed(command, self.environment)
+            runs = []
+            for words in commands:
+                given = [
+                    os.path.join(self.home, word) if word[0] == "." else word for word in words
+                ]
+                command = [self.yarp, "dataset", "extract", "--unix-user", "dev", *given]
+                runs.append(whole.timed(command, self.environment))
         return runs, watch.most
 
     def contents(self, truths):
@@ -244,5 +247,13 @@ def _size(directory):
     return total
 
 
+def _single():
+    return [(agent, *source) for agent, source in SOURCES.items()]
+
+
+def _chained():
+    return [tuple(word for words in _single() for word in words)]
+
+
 def _seconds(runs):
-    return sum(run.seconds for run in runs.values())
+    return sum(run.seconds for run in runs)

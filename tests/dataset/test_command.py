@@ -128,6 +128,85 @@ def test_stream_and_ingest_are_one_pipe(command, filled, tmp_path):
     assert (status, err.startswith("toolcall-extractor: ")) == (74, True)
 
 
+class Several(Plugins):
+    """The toy agent, and one whose sources cannot be looked through."""
+
+    def importers(self):
+        def discover(_roots):
+            raise ValueError
+
+        options = {"adapter_version": 1, "options": TOY.options, "read": TOY.read}
+        return {
+            "toy": TOY,
+            "other": Importer("other", discover=TOY.discover, **options),
+            "torn": Importer("torn", discover=discover, **options),
+        }
+
+
+@pytest.fixture
+def several(monkeypatch, command):
+    monkeypatch.setattr(cli, "_plugins", lambda _name: Several(TOY))
+
+
+@pytest.mark.usefixtures("several")
+def test_one_command_imports_several_agents_and_each_reports_its_own_run(command, filled):
+    words = ["extract", "--unix-user", "ann", "--database", filled.database]
+    agents = [word for name in ("toy", "other") for word in (name, "--sessions", filled.sessions)]
+    status, out, err = command(*words, *map(str, agents))
+    assert (status, err) == (0, "")
+    assert out.splitlines()[1::2] == [
+        "toy: 2 new calls, 4 new results",
+        "other: 2 new calls, 4 new results",
+    ]
+    status, out, _ = command(*words, "--json", *map(str, agents))
+    assert [(run["agent"], run["unchanged"]) for run in json.loads(out)] == [
+        ("toy", 1),
+        ("other", 1),
+    ]
+    assert filled.rows("SELECT DISTINCT agent, status FROM import_runs ORDER BY 1") == [
+        ("other", "complete"),
+        ("toy", "complete"),
+    ]
+
+
+@pytest.mark.usefixtures("several")
+def test_what_one_source_cannot_give_keeps_no_other_from_being_imported(command, filled):
+    words = ["extract", "--unix-user", "ann", "--database", filled.database]
+    agents = [word for name in ("torn", "toy") for word in (name, "--sessions", filled.sessions)]
+    status, out, err = command(*words, *map(str, agents))
+    assert (status, err.count("\n")) == (70, 1)
+    assert "torn raised ValueError" in err
+    assert out.splitlines()[-1] == "toy: 2 new calls, 4 new results"
+    status, out, _ = command(*words, "--json", *map(str, agents))
+    failed, done = json.loads(out)
+    assert (status, failed["agent"], done["agent"]) == (70, "torn", "toy")
+    assert "torn raised ValueError" in failed["error"]
+
+
+@pytest.mark.usefixtures("several")
+def test_a_source_that_is_named_wrongly_is_told_before_anything_is_imported(command, filled):
+    words = ["extract", "--unix-user", "ann", "--database", filled.database]
+    words += ["toy", "--sessions", str(filled.sessions)]
+    for more in (["other", "--sessions", "/no/where"], ["nobody", "--sessions", "/"]):
+        assert command(*words, *more)[0] == 64
+    assert not os.path.exists(filled.database)
+
+
+@pytest.mark.usefixtures("several")
+def test_several_agents_go_through_one_pipe(command, filled):
+    agents = [word for name in ("toy", "other") for word in (name, "--sessions", filled.sessions)]
+    status, sent, _ = command("stream", "--unix-user", "bob", *map(str, agents))
+    assert status == 0
+    ingest = ["ingest", "--unix-user", "bob", "--database", filled.database, "--json"]
+    status, out, _ = command(*ingest, stdin=sent.encode())
+    assert [(run["agent"], run["written"]["calls"]) for run in json.loads(out)] == [
+        ("toy", 2),
+        ("other", 2),
+    ]
+    status, out, _ = command(*ingest, stdin=sent.encode()[:-30])
+    assert (status, [run.get("error") is None for run in json.loads(out)]) == (74, [True, False])
+
+
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [

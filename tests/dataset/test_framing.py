@@ -43,7 +43,7 @@ def frames(store, user="ann"):
 
 def take(store, sent, user="ann", **options):
     with Dataset.write(store.database) as dataset:
-        return ingest(dataset, user, sent, **options)
+        return list(ingest(dataset, user, sent, **options))
 
 
 def test_a_stream_gives_what_an_import_gives(filled, new_store):
@@ -60,7 +60,7 @@ def test_a_replay_changes_nothing(filled):
     sent = frames(filled)
     take(filled, sent)
     before = filled.everything()
-    report = take(filled, sent)
+    (report,) = take(filled, sent)
     assert (report.written.calls, report.written.items, report.written.dropped) == (0, 0, 0)
     assert filled.everything() == before
 
@@ -68,7 +68,7 @@ def test_a_replay_changes_nothing(filled):
 def test_a_replay_of_a_changed_source_replaces_its_rows(filled):
     take(filled, frames(filled))
     filled.write("c.jsonl", session("t", 2), call("other"))
-    report = take(filled, frames(filled))
+    (report,) = take(filled, frames(filled))
     assert report.written.dropped == 3
     assert [row[1] for row in filled.calls() if row[0] == "t"] == ["other"]
 
@@ -124,6 +124,24 @@ def test_a_stream_speaks_for_no_other_user_and_agent(filled):
     take(filled, sent, agent="toy")
 
 
+def test_streams_one_behind_the_other_are_taken_one_by_one(filled, new_store):
+    sent = frames(filled)
+    store = new_store()
+    reports = take(store, sent + sent)
+    assert [(report.written.items > 0, report.unchanged > 0) for report in reports] == [
+        (True, False),
+        (False, True),
+    ]
+    with pytest.raises(FrameError, match=f"frame {len(sent) + 1}: a stream_end does not belong"):
+        take(new_store(), [*sent, frame("stream_end")])
+    with pytest.raises(FrameError, match="ends before its end"):
+        take(store, sent + sent[:-1])
+    assert store.rows("SELECT status, count(*) FROM import_runs GROUP BY 1 ORDER BY 1") == [
+        ("complete", 3),
+        ("failed", 1),
+    ]
+
+
 def test_what_no_row_can_hold_rejects_its_source_alone(store):
     store.write("a.jsonl", session("s"), call("a", form="yaml"))
     store.write("b.jsonl", session("s"), call("b", at=2**70))
@@ -137,7 +155,7 @@ def test_a_source_that_a_later_stream_has_no_more_is_told_and_its_rows_stay(stor
     path = store.write("a.jsonl", session("s"), call("a"))
     take(store, frames(store))
     path.unlink()
-    assert take(store, frames(store)).vanished == 1
+    assert [report.vanished for report in take(store, frames(store))] == [1]
     assert len(store.calls()) == 1
     assert store.issues() == [("source_vanished", None, 1)]
 
@@ -182,4 +200,4 @@ def test_any_bytes_are_refused_as_a_frame_error(tmp_path_factory, data):
         """No dataset is touched before a stream has started."""
 
     with pytest.raises(FrameError):
-        ingest(Nowhere(), "ann", data)
+        list(ingest(Nowhere(), "ann", data))

@@ -6,18 +6,22 @@ import os
 import sys
 import time
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from yarp.cli import text
-from yarp.errors import StorageError, UsageError
+from yarp.errors import FrameError, StorageError, UsageError, YarpError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from yarp.dataset.database import Dataset
     from yarp.dataset.run import Report
     from yarp.plugins import Plugins
     from yarp.sources.importers import Importer
+
+    Source = tuple[Importer, dict[str, str]]
 
 _PROGRESS_AFTER_S = 1.0
 _PROGRESS_EVERY_S = 0.2
@@ -37,6 +41,8 @@ _ALIASES = {"benchmark-yarp": "benchmark"}
 
 # The agent under which YARP's own archive is imported.
 OWN = "yarp"
+
+_SOURCES = "AGENT --SOURCE PATH... [AGENT ...]..."
 
 database_option = click.option(
     "--database",
@@ -72,7 +78,11 @@ class _Sources(click.RichGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
         return sorted({OWN, *_plugins(None).importers()})
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's own signature
+        cmd_name: str,
+    ) -> click.Command | None:
         importer = _importer(cmd_name)
         if importer is None:
             return None
@@ -90,9 +100,10 @@ class _Sources(click.RichGroup):
             for one, option in zip(options, importer.options, strict=True)
         }
 
-        def callback(**values: str | None) -> None:
-            roots = {names[name]: path for name, path in values.items() if path is not None}
-            ctx.obj(importer, roots)
+        def callback(**values: str | None) -> tuple[Importer, dict[str, str]]:
+            return importer, {
+                names[name]: path for name, path in values.items() if path is not None
+            }
 
         return click.RichCommand(
             name=cmd_name,
@@ -146,60 +157,69 @@ def command() -> None:
     """
 
 
-@command.group(cls=_Sources, subcommand_metavar="AGENT [OPTIONS]")
+@command.group(cls=_Sources, chain=True, subcommand_metavar=_SOURCES)
 @user_option
 @database_option
 @text.json_option
-@click.pass_context
-@text.shows("yarp dataset extract --unix-user ann acme --sessions ~/.acme/sessions")
-def extract(ctx: click.Context, unix_user: str, database: str | None, as_json: bool) -> None:
-    """Import the calls of one agent and one Unix user.
+@text.shows(
+    "yarp dataset extract --unix-user ann acme --sessions ~/.acme/sessions",
+    "yarp dataset extract --unix-user ann acme --sessions ~/.acme/sessions other --logs ~/logs",
+)
+def extract(unix_user: str, database: str | None, as_json: bool) -> None:
+    """Import the calls of one Unix user, of one agent or of several, one behind the other.
 
-    Run it again to add what is new: unchanged files are passed over.
+    Run it again to add what is new: unchanged files are passed over. What one source cannot
+    give does not keep the next from being read; the exit status is that of the first failure.
     """
 
-    def run(importer: Importer, roots: dict[str, str]) -> None:
-        from yarp.dataset import extract as engine
-        from yarp.dataset.database import Dataset
 
+@extract.result_callback()
+def _extract(sources: list[Source], unix_user: str, database: str | None, as_json: bool) -> None:
+    from yarp.dataset import extract as engine
+    from yarp.dataset.database import Dataset
+
+    for importer, roots in sources:
         engine.check_roots(importer, roots)
-        with Dataset.write(database) as dataset:
-            progress = Progress()
-            report = engine.extract(dataset, importer, unix_user, roots, progress)
+    runs: list[Report | Failure] = []
+    with Dataset.write(database) as dataset:
+        progress = Progress()
+        for importer, roots in sources:
+            try:
+                runs.append(engine.extract(dataset, importer, unix_user, roots, progress))
+            except YarpError as error:
+                runs.append(Failure(importer.agent, error))
             progress.done()
-        _index(dataset.path, report)
-        _print_report(report, as_json=as_json)
-
-    ctx.obj = run
+    _index(dataset.path, runs)
+    _print_runs(runs, as_json=as_json)
 
 
-@command.group(cls=_Sources, subcommand_metavar="AGENT [OPTIONS]")
+@command.group(cls=_Sources, chain=True, subcommand_metavar=_SOURCES)
 @user_option
-@click.pass_context
 @text.shows(
     "sudo -u bob yarp dataset stream --unix-user bob acme --sessions /home/bob/.acme/sessions \\",
     "  | yarp dataset ingest --unix-user bob",
 )
-def stream(ctx: click.Context, unix_user: str) -> None:
-    """Write what an agent's store says to standard output, for `ingest` of another user.
+def stream(unix_user: str) -> None:
+    """Write what stores say to standard output, for `ingest` of another user.
 
-    Needs no dataset and leaves none: run it as the user whose store it is.
+    Needs no dataset and leaves none: run it as the user whose stores they are.
     """
 
-    def run(importer: Importer, roots: dict[str, str]) -> None:
-        from yarp.dataset import extract as engine
-        from yarp.dataset import framing
-        from yarp.plugins import foreign
 
-        if sys.stdout.isatty():
-            raise UsageError("standard output is a terminal; pipe it into yarp dataset ingest")
-        found = engine.check_roots(importer, roots)
-        sys.stdout.flush()
-        # What an importer prints must not get between the frames.
-        with open(os.dup(1), "wb") as out, foreign():
-            framing.stream(importer, unix_user, found, out.write)
+@stream.result_callback()
+def _stream(sources: list[Source], unix_user: str) -> None:
+    from yarp.dataset import extract as engine
+    from yarp.dataset import framing
+    from yarp.plugins import foreign
 
-    ctx.obj = run
+    if sys.stdout.isatty():
+        raise UsageError("standard output is a terminal; pipe it into yarp dataset ingest")
+    checked = [(importer, engine.check_roots(importer, roots)) for importer, roots in sources]
+    sys.stdout.flush()
+    # What an importer prints must not get between the frames.
+    with open(os.dup(1), "wb") as out, foreign():
+        for importer, roots in checked:
+            framing.stream(importer, unix_user, roots, out.write)
 
 
 @command.command()
@@ -216,18 +236,33 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
     from yarp.dataset import ingest as engine
     from yarp.dataset.database import Dataset
 
+    runs: list[Report | Failure] = []
     with Dataset.write(database) as dataset:
         progress = Progress()
         frames = sys.stdin.buffer
-        report = engine.ingest(dataset, unix_user, frames, agent=agent, progress=progress)
+        try:
+            runs.extend(engine.ingest(dataset, unix_user, frames, agent=agent, progress=progress))
+        except FrameError as error:
+            if not runs:
+                raise
+            runs.append(Failure(None, error))
         progress.done()
-    _index(dataset.path, report)
-    _print_report(report, as_json=as_json)
+    _index(dataset.path, runs)
+    _print_runs(runs, as_json=as_json)
 
 
-def _index(path: str, report: Report) -> None:
-    """Bring the text index up to date with what a run has changed; a search could do it too."""
-    if not (report.written.items or report.written.dropped):
+class Failure:
+    """A source whose run came to no end, and why."""
+
+    def __init__(self, agent: str | None, error: YarpError) -> None:
+        self.agent = agent
+        self.error = error
+
+
+def _index(path: str, runs: Sequence[Report | Failure]) -> None:
+    """Bring the text index up to date with what runs have changed; a search could do it too."""
+    written = [run.written for run in runs if not isinstance(run, Failure)]
+    if not any(each.items or each.dropped for each in written):
         return
     from yarp.dataset import textindex
 
@@ -238,19 +273,37 @@ def _index(path: str, report: Report) -> None:
         text.report([f"the text index is not up to date: {error}"])
 
 
-def _print_report(report: Any, *, as_json: bool) -> None:
-    written = report.written
-    if as_json:
+def _print_runs(runs: Sequence[Report | Failure], *, as_json: bool) -> None:
+    """Say what the runs did; of several, each with its agent. Raises the first failure."""
+    failures = [run for run in runs if isinstance(run, Failure)]
+    if as_json and (len(runs) > 1 or not failures):
         import attrs
 
-        text.print_json(attrs.asdict(report))
-        return
+        said = [
+            {"agent": run.agent, "error": str(run.error)}
+            if isinstance(run, Failure)
+            else attrs.asdict(run)
+            for run in runs
+        ]
+        text.print_json(said if len(said) > 1 else said[0])
+    if not as_json:
+        for run in runs:
+            if not isinstance(run, Failure):
+                _print_report(run, name=f"{run.agent}: " if len(runs) > 1 else "")
+    for failure in failures[1:]:
+        text.report([str(failure.error)])
+    if failures:
+        raise failures[0].error
+
+
+def _print_report(report: Report, *, name: str) -> None:
+    written = report.written
     click.echo(
-        f"{report.found} sources: {written.items} read, {report.unchanged} unchanged, "
+        f"{name}{report.found} sources: {written.items} read, {report.unchanged} unchanged, "
         f"{written.touched} touched but equal, {written.rejected} rejected, "
         f"{report.vanished} newly gone"
     )
-    click.echo(f"{written.calls} new calls, {written.results} new results")
+    click.echo(f"{name}{written.calls} new calls, {written.results} new results")
     if written.rejected or report.vanished:
         click.echo("See: yarp dataset issues")
 

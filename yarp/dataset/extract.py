@@ -107,7 +107,8 @@ class _Extraction:
             gone = known.keys() - items.keys()
             vanished = self._run.note_vanished(gone, items)
         self._settle(items)
-        return Report(self._run.key, len(items), unchanged, vanished, self._writer.counts)
+        counts = self._writer.counts
+        return Report(self._run.agent, self._run.key, len(items), unchanged, vanished, counts)
 
     def _discover(self) -> tuple[list[Issue], dict[str, SourceItem]]:
         """The issues, and the items in an order that depends on nothing but them."""

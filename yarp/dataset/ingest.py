@@ -19,7 +19,7 @@ from yarp.sources.facts import Call, Issue, Observation, Result
 from yarp.sources.jsonl import Stat, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from yarp.dataset.database import Dataset
     from yarp.dataset.run import Known
@@ -33,25 +33,35 @@ def ingest(
     *,
     agent: str | None = None,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
-) -> Report:
-    """Take a stream for `unix_user`. Raises FrameError for a broken or truncated one.
+) -> Iterator[Report]:
+    """Take streams for `unix_user`, one behind the other; a report for each, once it is taken.
 
-    Sources that were committed by then stay. Those that are the same as before are retained.
+    Raises FrameError for a broken or truncated one. Sources that were committed by then stay.
+    Those that are the same as before are retained.
     """
-    taking = _Ingest(dataset, unix_user, agent, progress)
-    with told(dataset.path):
-        try:
-            for data in frames:
-                taking.take(data)
-            taking.end()
-        except FrameError:
-            taking.keep()
-            raise
-        except BaseException:
-            taking.fail()
-            raise
-    assert taking.report is not None  # noqa: S101 - `end` has seen to it
-    return taking.report
+    left = iter(frames)
+    first = next(left, b"")
+    number = 0
+    while first or not number:
+        taking = _Ingest(dataset, unix_user, agent, progress, number)
+        with told(dataset.path):
+            try:
+                if first:
+                    taking.take(first)
+                for data in left if not taking.ended else ():
+                    taking.take(data)
+                    if taking.ended:
+                        break
+                taking.end()
+            except FrameError:
+                taking.keep()
+                raise
+            except BaseException:
+                taking.fail()
+                raise
+        assert taking.report is not None  # noqa: S101 - `end` has seen to it
+        yield taking.report
+        number, first = taking.number, next(left, b"")
 
 
 class _Ingest:
@@ -63,14 +73,15 @@ class _Ingest:
         unix_user: str,
         agent: str | None,
         progress: Callable[[int, int], None],
+        number: int,
     ) -> None:
         self._dataset = dataset
         self._unix_user = unix_user
         self._agent = agent
         self._progress = progress
         self._run: Run | None = None
-        self._ended = False
-        self._number = 0
+        self.ended = False
+        self.number = number
         self._roots: dict[tuple[str, str], str] = {}
         self._known: dict[str, dict[str, Known]] = {}
         self._issues: list[Issue] = []
@@ -82,14 +93,14 @@ class _Ingest:
 
     def take(self, data: bytes) -> None:
         """Take one frame."""
-        self._number += 1
+        self.number += 1
         try:
             whole = parse_json(data)[0]
             record, value = whole["record"], whole.get("value")
             handle = getattr(self, f"_on_{record}", None) or KINDS.get(record)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._broken("is no frame") from None
-        if handle is None or self._ended or (self._run is None) is not (record == "stream_start"):
+        if handle is None or self.ended or (self._run is None) is not (record == "stream_start"):
             raise self._broken(f"a {_name(record)} does not belong there")
         try:
             if isinstance(handle, type):
@@ -103,7 +114,7 @@ class _Ingest:
 
     def end(self) -> None:
         """Settle a stream that came whole."""
-        if not self._ended:
+        if not self.ended:
             raise FrameError(
                 "the stream ends before its end; its last source was rolled back, the others stay"
             )
@@ -118,7 +129,12 @@ class _Ingest:
             self._writer.settle()
         self._run.end("complete")
         self.report = Report(
-            self._run.key, len(self._keys), self._unchanged, vanished, self._writer.counts
+            self._run.agent,
+            self._run.key,
+            len(self._keys),
+            self._unchanged,
+            vanished,
+            self._writer.counts,
         )
 
     def keep(self) -> None:
@@ -135,7 +151,7 @@ class _Ingest:
             self._run.end_badly()
 
     def _broken(self, what: str) -> FrameError:
-        return FrameError(f"frame {self._number}: {what}")
+        return FrameError(f"frame {self.number}: {what}")
 
     def _on_stream_start(self, value: dict[str, Any]) -> None:
         if value["version"] != VERSION:
@@ -242,7 +258,7 @@ class _Ingest:
 
     def _on_stream_end(self) -> None:
         self._outside()
-        self._ended = True
+        self.ended = True
 
 
 @attrs.define(slots=True)

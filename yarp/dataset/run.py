@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 class Report:
     """What a run did: items found, passed over as unchanged, gone, and what was written."""
 
+    agent: str
     run_key: str
     found: int
     unchanged: int
