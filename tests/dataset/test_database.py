@@ -236,3 +236,15 @@ os._exit(9)
 def test_the_seed_s_tables_are_named_in_the_order_of_the_seed():
     found = re.findall(r"CREATE TABLE (\w+)", schema_text("001_dataset.sql"))
     assert sorted(found) == SEED_TABLES
+
+
+def test_a_writer_removes_what_a_killed_import_had_copied(tmp_path):
+    directory = tmp_path / "private"
+    path = str(directory / "toolcalls.duckdb")
+    Dataset.write(path).close()
+    (directory / "copy-abc").mkdir()
+    (directory / "copy-abc" / "copy").write_bytes(b"a store, as far as it came")
+    Dataset.read(path).close()
+    assert (directory / "copy-abc").exists()
+    Dataset.write(path).close()
+    assert not (directory / "copy-abc").exists()

@@ -127,3 +127,44 @@ def test_links_and_missing_files_are_refused(store, private):
     with pytest.raises(OSError):
         sqlite.Snapshot(str(store), str(private))
     assert os.listdir(private) == []
+
+
+def test_a_copy_has_no_name_while_it_is_read(store, private):
+    with sqlite3.connect(store) as writer:
+        writer.execute("PRAGMA journal_mode=wal")
+        writer.execute("CREATE TABLE t (a)")
+        writer.executemany("INSERT INTO t VALUES (?)", [("x" * 4000,)] * 1000)
+    copy = sqlite.Snapshot(str(store), str(private))
+    assert os.listdir(private) == []
+    found = copy.connection.execute("SELECT a FROM t ORDER BY a || rowid").fetchall()
+    assert len(found) == 1000
+    copy.close()
+    writer.close()
+
+
+def test_what_a_killed_reader_had_copied_is_removed_by_the_next_one_alone(store, private, tmp_path):
+    left = private / "copy-left"
+    left.mkdir()
+    (left / "copy").write_bytes(b"a part of a store")
+    (private / "copy-file").write_bytes(b"not ours")
+    (private / "copy-link").symlink_to(tmp_path)
+    (private / "other").mkdir()
+    taken, lock = sqlite._directory(str(private), sqlite.PREFIX)
+    with sqlite3.connect(store) as writer:
+        writer.execute("CREATE TABLE t (a)")
+    writer.close()
+    sqlite.Snapshot(str(store), str(private)).close()
+    names = {"copy-file", "copy-link", "other", os.path.basename(taken)}
+    assert set(os.listdir(private)) == names
+    os.close(lock)
+
+
+def test_a_copy_that_could_cross_the_size_limit_is_not_begun(store, private):
+    with sqlite3.connect(store) as writer:
+        writer.execute("CREATE TABLE t (a)")
+    writer.close()
+    size = store.stat().st_size
+    with pytest.raises(OSError, match="could cross the size limit"):
+        sqlite.Snapshot(str(store), str(private), most_bytes=size - 1)
+    assert os.listdir(private) == []
+    sqlite.Snapshot(str(store), str(private), most_bytes=size).close()

@@ -97,6 +97,9 @@ class Dataset:
         paths.require_private(directory, directory=True, narrow=is_default)
         lock = _lock(path)
         try:
+            from yarp.sources.sqlite import remove_leftovers
+
+            remove_leftovers(directory)
             _narrow_own_files(path)
             if os.path.exists(path) and not os.path.getsize(path):
                 os.unlink(path)  # what an interrupted first run leaves, or `touch`

@@ -189,7 +189,10 @@ class _Extraction:
         )
 
     def _read(self, key: str, item: SourceItem, known: Known | None) -> Outcome:
-        item.private_directory = self._run.dataset.directory
+        dataset = self._run.dataset
+        item.private_directory = dataset.directory
+        if item.database:
+            item.most_copy_bytes = max(0, dataset.most_bytes - dataset.used_bytes())
         if known is not None and not item.compressed:
             item.mark = known.imported_byte_count
         rows = ItemRows(self._run.unix_user, self._importer.agent, key)

@@ -133,6 +133,8 @@ class SourceItem:
         self.database = database
         self.private_directory: str | None = None
         """Where private copies go; the system's directory for temporary files if None."""
+        self.most_copy_bytes: int | None = None
+        """What a private copy may take there; all if None."""
         self._lines: Iterator[Line] = iter(())
         self.mark: int | None = None
         """How many first bytes of the file `lines()` shall digest on its way."""
@@ -183,7 +185,9 @@ class SourceItem:
         from yarp.sources.sqlite import Snapshot
 
         if self.snapshot is None:
-            self.snapshot = Snapshot(self.path, self.private_directory)
+            self.snapshot = Snapshot(
+                self.path, self.private_directory, most_bytes=self.most_copy_bytes
+            )
         return self.snapshot.connection
 
     def read_beside(self, path: str, *, most_bytes: int = 1 << 30) -> bytes | None:

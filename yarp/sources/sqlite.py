@@ -3,17 +3,22 @@
 Opening a database in WAL mode leaves `-shm` and `-wal` beside it, even read-only, and
 `immutable=1` misses what stands in the log. So the database, its log and a rollback journal
 are copied into a private directory, it is verified that none of them changed meanwhile, and
-the copy is opened. Source: seed 003, "Stable reads".
+the copy is opened. Its names are removed at once, so that it is gone whenever its process is;
+what a process leaves that was killed while it copied is removed by the next one. Source: seed
+003, "Stable reads" and "Size and privacy controls".
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import sqlite3
 import stat
 import tempfile
 import time
+from contextlib import suppress
 from urllib.parse import quote
 
 from yarp.sources.facts import Rejected
@@ -22,6 +27,10 @@ from yarp.sources.jsonl import SourceChanged, Stat
 BESIDE = ("", "-wal", "-journal")
 """What a database consists of while it is not being read: suffixes of its path."""
 
+PREFIX = "copy-"
+"""How the names of directories begin that hold a copy while it is made."""
+
+_SHARED_PREFIX = "yarp-copy-"
 _TRIES = 3
 _PAUSE_S = 0.1
 
@@ -29,23 +38,68 @@ _PAUSE_S = 0.1
 class Snapshot:
     """The state of a database at one moment, as `connection`: read-only, in one transaction.
 
-    Raises OSError when the file cannot be read, and `Rejected` when it kept changing
+    `most_bytes`: what the copy may take. Raises OSError when the file cannot be read, or is
+    longer than that, and `Rejected` when it kept changing
     (`source_changed_during_read`) or is no database (`malformed_database`).
     """
 
-    def __init__(self, path: str, private_directory: str | None = None) -> None:
-        self.directory = tempfile.mkdtemp(prefix="copy-", dir=private_directory)
+    def __init__(
+        self, path: str, private_directory: str | None = None, *, most_bytes: int | None = None
+    ) -> None:
+        parent = private_directory or tempfile.gettempdir()
+        prefix = PREFIX if private_directory else _SHARED_PREFIX
+        remove_leftovers(parent, prefix)
+        directory, lock = _directory(parent, prefix)
         try:
-            self.before = _copy(path, os.path.join(self.directory, "copy"))
-            self.connection = _open(os.path.join(self.directory, "copy"))
-        except BaseException:
-            shutil.rmtree(self.directory, ignore_errors=True)
-            raise
+            target = os.path.join(directory, "copy")
+            self.before = _copy(path, target, most_bytes)
+            self.connection = _open(target)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+            os.close(lock)
 
     def close(self) -> None:
-        """Close the copy and remove it; more than once does no harm."""
+        """Close the copy, which is no more then; more than once does no harm."""
         self.connection.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def remove_leftovers(parent: str, prefix: str = PREFIX) -> None:
+    """Remove the copies below `parent` that no process works on."""
+    with suppress(OSError), os.scandir(parent) as scan:
+        for entry in scan:
+            if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
+                _remove_leftover(entry.path)
+
+
+def _remove_leftover(directory: str) -> None:
+    with suppress(OSError):
+        lock = _locked(directory)
+        try:
+            if os.fstat(lock).st_uid == os.getuid():
+                shutil.rmtree(directory, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _directory(parent: str, prefix: str) -> tuple[str, int]:
+    """A new directory, which is ours for as long as its lock is held."""
+    while True:
+        directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
+        try:
+            return directory, _locked(directory)
+        except (BlockingIOError, FileNotFoundError):  # taken for a leftover in this instant
+            continue
+
+
+def _locked(directory: str) -> int:
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.stat(directory)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
 
 
 def stat_parts(path: str) -> tuple[Stat | None, ...]:
@@ -60,9 +114,12 @@ def _stat(path: str) -> Stat | None:
         return None
 
 
-def _copy(path: str, target: str) -> tuple[Stat | None, ...]:
+def _copy(path: str, target: str, most_bytes: int | None) -> tuple[Stat | None, ...]:
     for remaining in reversed(range(_TRIES)):
         before = stat_parts(path)
+        needed = sum(found.size_bytes for found in before if found is not None)
+        if most_bytes is not None and needed > most_bytes:
+            raise OSError(errno.ENOSPC, "its private copy could cross the size limit", path)
         whole = all(
             _copy_file(path + suffix, target + suffix, found.size_bytes)
             for suffix, found in zip(BESIDE, before, strict=True)

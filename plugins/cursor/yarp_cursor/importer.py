@@ -391,6 +391,7 @@ def _validated(item: SourceItem) -> Iterator[SourceFact]:
     kind, root, relative_path = item.context
     store = SourceItem(kind, root, relative_path, database=True)
     store.private_directory = item.private_directory
+    store.most_copy_bytes = item.most_copy_bytes
     try:
         calls = _Store(store).calls_in_order()
     except (Rejected, OSError, *DAMAGED):
