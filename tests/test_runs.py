@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -69,6 +70,29 @@ def test_a_signal_is_no_exit_code(yarp):
     assert receipt.signal == signal.SIGTERM
 
 
+def test_what_a_command_line_says_of_secrets_is_in_no_receipt(yarp):
+    receipt = yarp("sh", "-c", "API_TOKEN=secretsecret123; echo hi")
+    assert receipt.command_label == "sh -c 'API_TOKEN=[redacted]; echo hi'"
+
+
+def test_of_a_run_that_was_killed_nobody_saw_the_end(yarp):
+    process = subprocess.Popen(
+        [PROGRAM, "run", "--", "sh", "-c", "echo part; sleep 30"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not os.path.exists(yarp.archive) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    process.kill()
+    process.wait()
+    while not (found := [*listed(yarp.archive)]) or found[0].process == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert (found[0].process, found[0].capture) == (None, "partial")
+    assert found[0].capture_reason == "interrupted"
+
+
 def test_a_short_answer_is_no_lost_output(yarp):
     receipt = yarp("seq", "1", "20000")
     assert receipt.capture == "complete"
@@ -127,7 +151,8 @@ def test_of_a_stream_that_was_not_kept_to_its_end_the_observed_bytes_are_unknown
     archive.record_streams(session, "c-1", Streams(out, out, none, none, ended=(False, True)), 8)
     archive.close()
     (receipt,) = listed(yarp.archive)
-    assert receipt.capture == "partial"
+    assert (receipt.process, receipt.capture) == (None, "partial")
+    assert receipt.capture_reason == "interrupted"
     assert [stream.observed for stream in receipt.streams] == [None, 0]
     assert receipt.streams[0].discarded is None
 

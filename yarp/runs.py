@@ -24,6 +24,7 @@ from yarp.spool.receipt import (
     Representation,
     StreamReceipt,
 )
+from yarp.spool.statement import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,12 +72,14 @@ def receipt(reader: Reader, row: CallRow) -> Receipt | None:
     redacted = _is_redacted(reader, given)
     result = {} if redacted or not own else _result(reader, snapshots.get(("result", "before")))
     said: dict[str, Any] = result.get("receipt") or {}
-    finished = row.status == "finished" or bool(kept)
+    capture = said.get("capture") or _capture(kept, finished=row.status == "finished")
+    process = said.get("process") or _process(row, capture)
     signal = said.get("signal")
+    label = None if redacted else command(reader, row)
     return Receipt(
         row.archive_ref,
-        process=ProcessState(said.get("process", "exited") if finished else "running"),
-        capture=CaptureState(said.get("capture") or _capture(kept, finished=finished)),
+        process=None if process is None else ProcessState(process),
+        capture=CaptureState(capture),
         representation=Representation.BINARY,
         preview=_preview(said, kept, [snapshots.get((name, "after")) for name in _STREAMS]),
         streams=tuple(
@@ -89,11 +92,12 @@ def receipt(reader: Reader, row: CallRow) -> Receipt | None:
         agent=row.agent,
         source_session_id=row.source_session_id,
         source_call_id=row.source_call_id,
-        command_label=None if redacted else command(reader, row),
+        command_label=None if label is None else label_of(label, ()),
         # A shell's 128 + N is no code of a process that a signal ended.
         exit_code=result.get("exitCode") if signal is None else None,
         signal=signal,
-        capture_reason=said.get("captureReason"),
+        # Streams without a result: who kept them outlived the run, and saw no end of it.
+        capture_reason=said.get("captureReason") or ("interrupted" if process is None else None),
         created_at_ms=row.started_at_ms,
         finished_at_ms=row.finished_at_ms,
     )
@@ -124,6 +128,13 @@ def _capture(kept: list[Source], *, finished: bool) -> str:
     if not kept:
         return "unavailable" if finished else "pending"
     return "complete" if {source.completeness for source in kept} == {"complete"} else "partial"
+
+
+def _process(row: CallRow, capture: str) -> str | None:
+    """How the process stands where no result tells; None: nobody saw its end."""
+    if capture == "pending":
+        return "running"
+    return "exited" if row.status == "finished" or capture == "complete" else None
 
 
 def _preview(

@@ -211,6 +211,7 @@ def test_binary_bytes_are_shown_without_harm_and_raw_on_request(logs):
         (["--bytes", "0:1"], 64, "go together"),
         (["--stream", "stdout", "--bytes", "1"], 64, "0:4096"),
         (["--stream", "stdout", "--bytes", "9:1"], 64, "not below"),
+        (["--stream", "stdout", "--bytes", "\u0663:\u0664"], 64, "0:4096"),
         (["--stream", "stdout", "--bytes", "0:99999999"], 65, "are not there"),
         (["--stream", "other", "--bytes", "0:1"], 65, "nothing is kept"),
         (["--stream", "../x", "--bytes", "0:1"], 65, "nothing is kept"),
@@ -359,7 +360,7 @@ def test_odd_names_and_values_are_shown_without_harm(logs):
     one = keep(os.fsdecode(folder))
     path = os.path.join(os.fsdecode(folder), f"{one.capture_id}.receipt.json")
     with open(path, "wb") as file:
-        file.write(attrs.evolve(one, job_id="\x1b[31m", capture_reason="\x1b[0m").encode())
+        file.write(attrs.evolve(one, job_id="\x1b[31m", command_label="\x1b[0m").encode())
     for words in (["list"], ["show", one.capture_id], ["tail", one.capture_id], ["verify"]):
         done = receipt(*words)
         assert b"\x1b" not in done.stdout + done.stderr
@@ -374,6 +375,70 @@ def test_a_pipe_in_the_place_of_a_receipt_hides_no_other(logs):
     done = receipt("list", "--json")
     assert [row["capture_id"] for row in json.loads(done.stdout)["receipts"]] == [good.capture_id]
     assert b"no regular file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "text"),
+    [
+        ("live.json", '{{"version":1,"capture_id":"{id}","representation":"binary","streams":["stdout"],{more}}}'),
+        ("receipt.json", '{{"version":1,"capture_id":"{id}","process":"exited","capture":"failed","representation":"binary","streams":[],"reference_state":"local",{more}}}'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        '"command_label":5', '"command_label":"\\ud800x"', '"redactors":5', '"redactors":[1]',
+        '"created_at_ms":"x"', '"created_at_ms":1' + "0" * 30, '"agent":[1]',
+    ],
+)  # fmt: skip
+def test_one_damaged_file_is_one_problem_and_hides_no_other(logs, tmp_path, ending, text, more):
+    good, bad = keep(logs / "a"), "ab" * 16
+    path = logs / "a" / f"{bad}.{ending}"
+    path.write_text(text.format(id=bad, more=more))
+    path.chmod(0o600)
+    rows = parsed("list")["receipts"]
+    assert [row["capture_id"] for row in rows] == [good.capture_id]
+    assert b"1 problem" in receipt("verify", status=65).stdout
+    receipt("show", bad, status=65)
+    done = receipt("export", str(logs / "a"), str(tmp_path / "copy"))
+    assert b"receipts: 1" in done.stdout
+    assert f"{bad} did not go along".encode() in done.stderr
+
+
+def test_an_unknown_member_that_has_no_canonical_form_is_a_problem(logs):
+    one = keep(logs / "a")
+    path = logs / "a" / f"{one.capture_id}.receipt.json"
+    path.write_bytes(path.read_bytes()[:-2] + b',"zzz":1' + b"0" * 30 + b"}\n")
+    assert b"was edited" in receipt("verify", status=65).stderr
+
+
+def test_what_a_terminal_would_obey_is_escaped_in_json_and_of_an_export(logs, tmp_path):
+    one = keep(logs / "a")
+    path = logs / "a" / f"{one.capture_id}.receipt.json"
+    stream = attrs.evolve(one.streams[0], name="\x1b[2Jx")
+    path.write_bytes(attrs.evolve(one, job_id="a\u202eb\x9b", streams=(stream,)).encode())
+    done = receipt("list", "--json")
+    assert json.loads(done.stdout)["receipts"][0]["job_id"] == "a\u202eb\x9b"
+    assert b"a\\u202eb\\u009b" in done.stdout
+    done = receipt("export", str(logs / "a"), str(tmp_path / "copy"))
+    assert b"\x1b" not in done.stdout + done.stderr
+    assert b"did not go along" in done.stderr
+
+
+def test_of_copies_a_capture_is_named_by_its_place(logs, tmp_path):
+    one = keep(logs / "a")
+    receipt("export", str(logs / "a"), str(logs / "a" / "copy"))
+    done = receipt("show", one.capture_id, status=64)
+    assert b"2 directories hold a capture" in done.stderr
+    parsed("show", str(logs / "a" / f"{one.capture_id}.stdout"), "--in", str(logs / "b"))
+    done = receipt("export", str(logs / "a"), str(tmp_path / "again"))
+    assert b"receipts: 1" in done.stdout
+    assert b"of this id has gone along already" in done.stderr
+
+
+def test_tail_of_a_stream_that_is_not_there_is_said(logs):
+    one = keep(logs / "a")
+    assert b"nothing is kept of nope" in receipt("tail", one.capture_id, "--stream", "nope", status=65).stderr  # fmt: skip
 
 
 def test_files_that_need_a_transfer_are_not_read_here(logs, tmp_path):

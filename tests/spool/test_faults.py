@@ -10,8 +10,10 @@ import time
 
 import pytest
 
+from yarp.errors import StorageError
 from yarp.spool import live
 from yarp.spool.declared import Redactor, SpoolLocation
+from yarp.spool.files import Files
 from yarp.spool.receipt import CaptureState, ProcessState, ReferenceState, Representation
 from yarp.spool.spool import Spool
 
@@ -70,6 +72,20 @@ def test_a_disk_that_is_full_at_the_start_makes_the_capture_unavailable(small_di
     assert receipt.streams[0].committed is None
     assert spool.preview().body == "abc"
     assert not os.path.exists(small_disk / "spools") or os.listdir(small_disk / "spools") == []
+
+
+def test_a_disk_that_is_full_before_the_record_leaves_nothing_behind(location, names, monkeypatch):
+    def full(self, record):
+        raise StorageError("no space left")
+
+    monkeypatch.setattr(Files, "describe", full)
+    spool = Spool(location)
+    spool.take(0, b"abc")
+    receipt = spool.finish(exit_code=9)
+    assert (receipt.capture, receipt.capture_reason) == (CaptureState.UNAVAILABLE, "storage")
+    assert receipt.reference_state == "unavailable"
+    assert [stream.reference for stream in receipt.streams] == [None, None]
+    assert names() == []
 
 
 def test_a_short_write_goes_on_where_it_stopped(location, kept, monkeypatch):

@@ -207,7 +207,17 @@ def test_a_consumers_name_makes_no_path(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "7", '{"stdout": {}}', '{"stdout": {"offset": -1, "generation": null}}', "x"]
+    "text",
+    [
+        "",
+        "[]",
+        "7",
+        '{"stdout": {}}',
+        '{"stdout": {"offset": -1, "generation": null}}',
+        "x",
+        "[" * 3000,
+        '{"stdout": {"offset": true, "generation": null}}',
+    ],
 )
 def test_a_broken_cursor_is_said_and_not_guessed(tmp_path, text):
     capture = published(tmp_path, b"one\n")

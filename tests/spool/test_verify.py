@@ -1,5 +1,6 @@
 """Captures held against their receipts: each kind of damage, one at a time."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -101,11 +102,44 @@ def test_an_edited_receipt_is_said(capture):
         ({"pending": 1, "observed": 13}, "the capture is called complete, and not all was kept"),
         ({"retained_end": 11}, "what is retained is not what was committed"),
         ({"reference": "other.stdout"}, "names another file"),
+        ({"uncommitted": 5}, "the capture is called complete, and not all was kept"),
+        ({"omitted": 5}, "the capture is called complete, and not all was kept"),
+        ({"retained_start": 1, "retained_end": 13}, "what is retained is not a beginning"),
+        ({"sha256": None}, "the capture is called complete, and it is not said what of"),
+        ({"committed": None}, "the capture is called complete, and it is not said what of"),
     ],
 )
 def test_counts_that_cannot_be_are_said(capture, changes, what):
     capture.stream(**changes)
     assert f"stdout: {what}" in capture.problems
+
+
+@pytest.mark.parametrize("before", ["/etc/", "../../x/", "//"])
+def test_a_reference_that_leads_out_of_the_conversation_is_said(capture, before):
+    out = capture.receipt.streams[0]
+    capture.stream(reference=before + out.reference)
+    assert "stdout: names another file" in capture.problems
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"capture": CaptureState.PENDING}, "it is published, and the capture is called pending"),
+        ({"capture_reason": "job-quota"}, "the capture is called complete, and has a reason why it is not"),
+        ({"capture": CaptureState.PARTIAL}, "the capture is called partial, and nothing says why"),
+        ({"signal": 9}, "a process ends with a code or by a signal, not both"),
+    ],
+)  # fmt: skip
+def test_states_that_contradict_one_another_are_said(capture, changes, what):
+    capture.rewrite(**changes)
+    assert what in capture.problems
+
+
+def test_a_cursor_that_others_can_reach_is_said(capture):
+    path = capture.path("cursor-me")
+    with open(path, "w"):
+        os.chmod(path, 0o644)
+    assert capture.problems == ["others can reach it: 0644"]
 
 
 def test_another_number_of_lines_is_said(capture):
@@ -116,7 +150,8 @@ def test_another_number_of_lines_is_said(capture):
 def test_text_that_is_none_is_said(capture):
     with open(capture.path("stdout"), "wb") as file:
         file.write(b"\xff" * 12)
-    capture.stream(sha256=None, line_count=None)
+    digest = hashlib.sha256(b"\xff" * 12).hexdigest()
+    capture.stream(sha256=digest, line_count=None)
     assert capture.problems == ["is called text and is no UTF-8"]
 
 

@@ -215,6 +215,8 @@ def tail_command(
     if byte_length > _cap():
         raise UsageError(f"--bytes is at most {_cap()}, as output.recovery_cap_bytes says")
     found = shelf.find(capture, _roots(directories))
+    if stream is not None and stream not in found.streams:
+        raise ReferenceUnknown(f"nothing is kept of {stream} of {found.capture_id}")
     follower = Follower(
         found,
         found.streams if stream is None else [stream],
@@ -310,11 +312,13 @@ def export_command(
             }
         )
         return
+    from yarp.recover.calls import safe
+
     click.echo(f"receipts: {len(exported.receipts)}")
     click.echo(f"bytes: {exported.byte_length}")
     for left in exported.left:
         what = left.capture_id if left.stream is None else f"{left.capture_id} {left.stream}"
-        text.report([f"{what} did not go along: {left.reason}"])
+        text.report([safe(f"{what} did not go along: {left.reason}")])
 
 
 # Where captures are
@@ -508,7 +512,8 @@ def _show_part(capture: Capture, stream: str, span: str, *, raw: bool, as_json: 
 
 def _span(given: str) -> tuple[int, int | None]:
     first, colon, last = given.partition(":")
-    if not colon or not first.isdecimal() or not (last.isdecimal() or not last):
+    digits = (first + last).isascii() and (first + (last or "0")).isdecimal() and bool(first)
+    if not colon or not digits:
         raise UsageError(f"--bytes {given!a}: write it as 0:4096, or 4096: to the end")
     start, end = int(first), int(last) if last else None
     if end is not None and end < start:

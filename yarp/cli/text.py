@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# Controls, marks of direction and what has no width: a program reads their escapes as well.
+_INVISIBLE = re.compile(r"[\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
 
@@ -46,8 +50,13 @@ def print_json(value: object) -> None:
 
 
 def json_text(value: object, *, indent: int | None = 2) -> str:
-    """`value` as JSON; in ASCII where it holds what is no Unicode, such as bytes of a path."""
+    """`value` as JSON; in ASCII where it holds what is no Unicode, such as bytes of a path.
+
+    What a terminal would obey, or would show as nothing or elsewhere, is escaped: the value is
+    the same.
+    """
     shown = json.dumps(value, indent=indent, ensure_ascii=False)
+    shown = _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
     try:
         shown.encode()
     except UnicodeEncodeError:

@@ -68,9 +68,14 @@ def export(
     found = [*captures]  # all of them before the target is made, which may lie below the same root
     directory = _target(target)
     copy = _Copy(directory, permitted, max_bytes, with_files=with_files)
-    receipts = []
+    receipts: list[Receipt] = []
+    taken: set[str] = set()
     try:
         for capture in found:
+            if capture.capture_id in taken:
+                copy.leave(capture, None, "a capture of this id has gone along already")
+                continue
+            taken.add(capture.capture_id)
             receipt = copy.capture(capture, for_child=for_child)
             if receipt is not None:
                 private.publish(directory, f"{capture.capture_id}.receipt.json", receipt.encode())
@@ -118,7 +123,7 @@ class _Copy:
         try:
             now = standing(capture)
             if now.state is State.RUNNING:
-                self._leave(capture, None, "it is still running")
+                self.leave(capture, None, "it is still running")
                 return None
             receipt = now.receipt
             with capture.opened() as source:
@@ -126,7 +131,7 @@ class _Copy:
                     self._stream(source, capture, stream, receipt) for stream in receipt.streams
                 )
         except (DataError, StorageError) as error:
-            self._leave(capture, None, str(error))
+            self.leave(capture, None, str(error))
             return None
         state = receipt.reference_state
         if not any(stream.reference for stream in streams):
@@ -158,7 +163,7 @@ class _Copy:
             reason = self._copied(source, capture, stream)
         if reason is None:
             return attrs.evolve(stream, reference=f"{capture.capture_id}.{stream.name}")
-        self._leave(capture, stream.name, reason)
+        self.leave(capture, stream.name, reason)
         return attrs.evolve(stream, reference=None)
 
     def _copied(self, source: int, capture: Capture, stream: StreamReceipt) -> str | None:
@@ -201,5 +206,6 @@ class _Copy:
         self.byte_length += length
         return None
 
-    def _leave(self, capture: Capture, stream: str | None, reason: str) -> None:
+    def leave(self, capture: Capture, stream: str | None, reason: str) -> None:
+        """Say that a stream, or all of a capture, did not go along."""
         self.left.append(Left(capture.capture_id, stream, reason))

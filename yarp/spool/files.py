@@ -206,6 +206,15 @@ class Files:
         private.remove(self._directory, names.record(self.capture_id))
         private.remove(self._directory, names.lock(self.capture_id))
 
+    def abandon(self) -> None:
+        """Let go of everything, and have nothing of it there: nobody was told of it."""
+        names_of_it = (names.lock, names.room, names.record, names.record_to_come)
+        for name in names_of_it:
+            private.remove(self._directory, name(self.capture_id))
+        for stream in self._streams:
+            private.remove(self._directory, names.live(self.capture_id, stream))
+        self.close()
+
     def close(self) -> None:
         """Let go of everything; what is not published by now is a leftover."""
         self._finish_digests()

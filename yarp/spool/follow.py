@@ -18,7 +18,7 @@ import attrs
 from yarp.errors import DataError, StorageError, UsageError
 from yarp.spool import names, private
 from yarp.spool.live import CursorInvalid
-from yarp.spool.receipt import Representation
+from yarp.spool.receipt import MALFORMED, Representation
 from yarp.spool.shelf import State, open_stream, require_here, standing
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ def load_cursor(capture: Capture, consumer: str) -> dict[str, Place]:
             names.require_stream(stream): _checked(place)
             for stream, place in json.loads(data).items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError, DataError) as error:
+    except (*MALFORMED, DataError) as error:
         path = capture.path(f"cursor-{consumer}")
         raise DataError(f"{path} is no cursor; remove it to begin anew") from error
 
 
 def _checked(place: dict[str, object]) -> Place:
     offset, generation = place["offset"], place["generation"]
-    if not isinstance(offset, int) or offset < 0 or not isinstance(generation, str | None):
+    if type(offset) is not int or offset < 0 or not isinstance(generation, str | None):
         raise ValueError("no place")
     return Place(offset, generation)
 

@@ -12,8 +12,6 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from yarp import canonical
 from yarp.errors import DataError, StorageError
 from yarp.spool import names, private, quota, receipt
@@ -22,7 +20,6 @@ from yarp.spool.receipt import (
     ProcessState,
     Receipt,
     ReferenceState,
-    Representation,
     StreamReceipt,
 )
 
@@ -114,15 +111,9 @@ def _unfinished(
     name = names.record(capture_id)
     try:
         record: Any = canonical.parse(data.decode())
-        receipt.require_version(record)
-        identity = attrs.asdict(
-            receipt.Identity(
-                **{field.name: record.get(field.name) for field in attrs.fields(receipt.Identity)}
-            )
-        )
-        representation = Representation(record["representation"])
+        said = receipt.of_record(record)
         streams = [names.require_stream(stream) for stream in record["streams"]]
-    except (UnicodeDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except receipt.MALFORMED as error:
         raise DataError(f"{name} is no record of this version") from error
     kept = []
     base = location.conversation or location.directory
@@ -141,18 +132,13 @@ def _unfinished(
                 stream, committed=size, retained_start=0, retained_end=size, reference=reference
             )
         )
-    identity["capture_id"] = capture_id
     return Receipt(
-        **identity,
+        **{**said, "capture_id": capture_id},
         process=ProcessState.RUNNING if running else None,
         capture=CaptureState.PENDING if running else CaptureState.PARTIAL,
         capture_reason=None if running else "interrupted",
-        representation=representation,
         streams=tuple(kept),
         reference_state=ReferenceState.LOCAL,
-        command_label=record.get("command_label"),
-        redactors=tuple(record.get("redactors") or ()),
-        created_at_ms=record.get("created_at_ms"),
     )
 
 

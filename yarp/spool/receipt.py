@@ -186,6 +186,12 @@ class Receipt:
         return canonical.encode(self.plain()) + b"\n"
 
 
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What a file that somebody else has written may raise while it is read."""
+_MOST = 2**53 - 1
+"""More than that RFC 8785 has no digits for."""
+
+
 def _plain(_owner: object, _field: object, value: Any) -> Any:
     return value.value if isinstance(value, enum.Enum) else value
 
@@ -195,7 +201,7 @@ def decode(data: bytes, where: str) -> Receipt:
     try:
         value = canonical.parse(data.decode())
         return of_plain(value)
-    except (UnicodeDecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except MALFORMED as error:
         raise DataError(f"{where} is no receipt of this version") from error
 
 
@@ -237,10 +243,34 @@ def _typed(kind: type, value: Any) -> dict[str, Any]:
         wanted = _PLAIN.get(said)
         if wanted is not None and type(given) is not wanted and (given is not None or not optional):
             raise TypeError(f"{field.name} is a {type(given).__name__}")
+        if isinstance(given, int) and abs(given) > _MOST:
+            raise ValueError(f"{field.name} is out of range")
+        if isinstance(given, str):
+            given.encode()  # a lone surrogate is no text
     return found
 
 
 def _each(kind: type, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple) or any(type(value) is not kind for value in values):
         raise TypeError("no list, or an item is of another type")
+    for value in values:
+        if isinstance(value, int) and abs(value) > _MOST:
+            raise ValueError("a number is out of range")
+        if isinstance(value, str):
+            value.encode()
     return tuple(values)
+
+
+def of_record(record: Any) -> dict[str, Any]:
+    """What the record of a running capture says, by the names that a receipt has for it.
+
+    Raises one of `MALFORMED` for what is none of this version.
+    """
+    require_version(record)
+    said = ("command_label", "created_at_ms", *(field.name for field in attrs.fields(Identity)))
+    fields = _typed(Receipt, {name: record[name] for name in said if name in record})
+    return {
+        **fields,
+        "representation": Representation(record["representation"]),
+        "redactors": _each(str, record.get("redactors") or ()),
+    }

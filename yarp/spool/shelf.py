@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 # A host keeps its spools a few directories below the one of all its conversations.
 _DEPTH = 8
-_FILE = re.compile(r"([0-9a-f]{32})\.([a-z0-9_]{1,32}(?:\.live|\.json)?)", re.ASCII)
+_FILE = re.compile(
+    r"([0-9a-f]{32})\.([a-z0-9_]{1,32}(?:\.live|\.json)?|cursor-[A-Za-z0-9_-]{1,64})", re.ASCII
+)
 _ID = re.compile(r"[0-9a-f]{4,32}", re.ASCII)
 _RECEIPT, _RECORD = "receipt.json", "live.json"
 
@@ -130,9 +132,16 @@ def find(word: str, roots: Iterable[str]) -> Capture:
         for root in roots
         for capture in captures(root)
         if capture.capture_id.startswith(word)
+        and (named is None or capture.directory == capture.root)
     }
     if not found:
         raise ReferenceUnknown(f"there is no capture {word}; list them with: yarp receipt list")
+    if len(found) > 1 and len({capture.capture_id for capture in found.values()}) == 1:
+        places = ", ".join(sorted(capture.directory for capture in found.values()))
+        raise UsageError(
+            f"{len(found)} directories hold a capture {word}: {places}; name it by the path of "
+            "one of its files, or the directory with --in"
+        )
     if len(found) > 1:
         raise UsageError(f"{len(found)} captures begin with {word}; write more of the id")
     return next(iter(found.values()))

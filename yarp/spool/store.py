@@ -51,8 +51,13 @@ class Store:
 
     def open(self) -> Files:
         """Make the files at once, on the caller's thread. Raises YarpError."""
-        self.files = files = self._make()
-        files.describe(self._describe())
+        files = self._make()
+        try:
+            files.describe(self._describe())
+        except BaseException:
+            files.abandon()
+            raise
+        self.files = files
         return files
 
     def put(self, stream: int, data: bytes) -> bool:

@@ -15,7 +15,7 @@ import attrs
 from yarp import canonical
 from yarp.errors import DataError, StorageError
 from yarp.spool import names, private
-from yarp.spool.receipt import CaptureState, ReferenceState, Representation
+from yarp.spool.receipt import MALFORMED, CaptureState, ReferenceState, Representation
 from yarp.spool.shelf import State, captures, standing
 
 if TYPE_CHECKING:
@@ -94,8 +94,10 @@ def _modes(directory: int, capture: Capture) -> Iterator[Problem]:
 def _published(directory: int, capture: Capture, receipt: Receipt) -> Iterator[Problem]:
     path = capture.path("receipt.json")
     data = private.read_file(directory, names.receipt(capture.capture_id), _RECEIPT_BYTES)
-    if canonical.encode(canonical.parse(data.decode())) + b"\n" != data:
+    if not _is_canonical(data):
         yield Problem(path, "is not in its canonical form: it was edited")
+    for what in _states(receipt):
+        yield Problem(path, what)
     for stream in receipt.streams:
         for what in _counts(stream, receipt):
             yield Problem(path, f"{stream.name}: {what}")
@@ -107,6 +109,24 @@ def _published(directory: int, capture: Capture, receipt: Receipt) -> Iterator[P
             yield Problem(capture.path(name), "its receipt names no such file")
 
 
+def _is_canonical(data: bytes) -> bool:
+    try:
+        return canonical.encode(canonical.parse(data.decode())) + b"\n" == data
+    except MALFORMED:  # what is known of it is right, and something else is nothing of ours
+        return False
+
+
+def _states(receipt: Receipt) -> Iterator[str]:
+    if receipt.capture is CaptureState.PENDING:
+        yield "it is published, and the capture is called pending"
+    if receipt.capture is CaptureState.COMPLETE and receipt.capture_reason is not None:
+        yield "the capture is called complete, and has a reason why it is not"
+    if receipt.capture is CaptureState.PARTIAL and receipt.capture_reason is None:
+        yield "the capture is called partial, and nothing says why"
+    if receipt.exit_code is not None and receipt.signal is not None:
+        yield "a process ends with a code or by a signal, not both"
+
+
 def _counts(stream: StreamReceipt, receipt: Receipt) -> Iterator[str]:
     parts = (stream.observed, stream.accepted, stream.pending, stream.discarded)
     known = [count for count in parts if count is not None]
@@ -114,11 +134,25 @@ def _counts(stream: StreamReceipt, receipt: Receipt) -> Iterator[str]:
         yield "a count is below zero"
     if None not in parts and known[0] != sum(known[1:]):
         yield "observed is not accepted + pending + discarded"
-    if receipt.capture is CaptureState.COMPLETE and (stream.pending or stream.discarded):
+    lacks = (stream.pending, stream.discarded, stream.uncommitted, stream.omitted)
+    if receipt.capture is CaptureState.COMPLETE and any(lacks):
         yield "the capture is called complete, and not all was kept"
     start, end = stream.retained_start, stream.retained_end
     if start is not None and end is not None and stream.committed not in (None, end - start):
         yield "what is retained is not what was committed"
+    if start not in (None, 0):
+        yield "what is retained is not a beginning"
+    here = receipt.reference_state is ReferenceState.LOCAL and stream.reference is not None
+    if (
+        receipt.capture is CaptureState.COMPLETE
+        and here
+        and None
+        in (
+            stream.committed,
+            stream.sha256,
+        )
+    ):
+        yield "the capture is called complete, and it is not said what of"
 
 
 def _stream(
@@ -127,7 +161,9 @@ def _stream(
     if stream.reference is None or receipt.reference_state is not ReferenceState.LOCAL:
         return
     path = capture.path(stream.name)
-    if os.path.basename(stream.reference) != names.final(capture.capture_id, stream.name):
+    parts = stream.reference.split("/")
+    named = parts[-1] == names.final(capture.capture_id, stream.name)
+    if not named or "" in parts or os.pardir in parts:
         yield Problem(capture.path("receipt.json"), f"{stream.name}: names another file")
         return
     try:
