@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import importlib.util
-import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,30 +46,49 @@ class TestCodexImporter(ImporterSuite):
 
     @pytest.fixture
     def roots(self, tmp_path):
-        lines = [
-            ("session_meta", {"id": "one", "timestamp": "2026-09-21T14:13:00.000Z", "cwd": "/srv"}),
-            (
-                "response_item",
-                {
-                    "type": "function_call",
-                    "name": "exec_command",
-                    "arguments": '{"cmd":"ls"}',
-                    "call_id": "call_1",
-                },
-            ),
-            (
-                "response_item",
-                {"type": "function_call_output", "call_id": "call_1", "output": "notes.txt\n"},
-            ),
-        ]
-        (tmp_path / "sessions").mkdir()
-        with (tmp_path / "sessions" / "rollout-one.jsonl").open("w") as file:
-            for number, (kind, payload) in enumerate(lines):
-                stamp = f"2026-09-21T14:13:00.{number:03}Z"
-                file.write(
-                    json.dumps({"timestamp": stamp, "type": kind, "payload": payload}) + "\n"
-                )
-        return {"sessions": str(tmp_path / "sessions")}
+        made = rollouts()
+        prompt = {"text": "PLANTED IN A PROMPT"}
+        rollout = made.Rollout(base_instructions=prompt, git={"branch": "PLANTED IN SETTINGS"})
+        rollout.turn().add("turn_context", {"model": "m", "user_instructions": prompt["text"]})
+        rollout.item("message", role="user", content=[{"type": "input_text", **prompt}])
+        rollout.event("user_message", message=prompt["text"])
+        thought = [{"type": "summary_text", "text": "PLANTED IN REASONING"}]
+        rollout.item("reasoning", summary=thought, encrypted_content="PLANTED IN CIPHERTEXT")
+        rollout.call("call_1").ran("call_1", "ls", "notes.txt\n")
+        rollout.output("call_1", made.envelope("notes.txt\n"))
+        said = [{"type": "Text", "text": "PLANTED IN PROSE"}]
+        rollout.happened("AgentMessage", "m", content=said)
+        rollout.event("agent_message", message="PLANTED IN PROSE")
+        rollout.add("compacted", {"message": "PLANTED IN A SUMMARY"})
+        rollout.add("world_state", {"x": "PLANTED IN SETTINGS"})
+        path = rollout.write(tmp_path / "sessions")
+        state = tmp_path / "state_5.sqlite"
+        columns = "id TEXT PRIMARY KEY, rollout_path TEXT, created_at INTEGER, title TEXT"
+        with closing(sqlite3.connect(state, isolation_level=None)) as connection:
+            connection.execute(f"CREATE TABLE threads ({columns}, first_user_message TEXT)")
+            row = (made.THREAD, str(path), 0, "PLANTED IN A TITLE", prompt["text"])
+            connection.execute("INSERT INTO threads VALUES (?, ?, ?, ?, ?)", row)
+            connection.execute("CREATE TABLE logs (message TEXT)")
+            connection.execute("INSERT INTO logs VALUES ('PLANTED IN A LOG')")
+        return {"sessions": str(tmp_path / "sessions"), "state-db": str(state)}
+
+    @pytest.fixture
+    def excluded(self):
+        places = ("A PROMPT", "PROSE", "REASONING", "CIPHERTEXT", "SETTINGS", "A SUMMARY")
+        return [f"PLANTED IN {place}" for place in (*places, "A TITLE", "A LOG")]
+
+    @pytest.fixture
+    def kept(self):
+        return ["notes.txt", "call_1", '{"cmd":"ls"}']
+
+
+def rollouts():
+    """The module that puts rollouts together."""
+    path = Path(__file__).with_name("rollout.py")
+    spec = importlib.util.spec_from_file_location("yarp_codex_conformance_rollout", path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 class TestCodexTraces(TraceSuite):
@@ -76,10 +96,7 @@ class TestCodexTraces(TraceSuite):
 
     @pytest.fixture
     def traces(self, tmp_path):
-        path = Path(__file__).with_name("rollout.py")
-        spec = importlib.util.spec_from_file_location("yarp_codex_conformance_rollout", path)
-        made = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(made)
+        made = rollouts()
         usage = dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), 5)
         text = [{"type": "text", "text": "please run the tests"}]
         new = made.Rollout(ordinals=True).turn()

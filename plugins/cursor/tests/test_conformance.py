@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,9 +49,31 @@ class TestCursorImporter(ImporterSuite):
         roots = {flag: str(tmp_path / flag) for flag in ("chats", "acp-sessions", "projects")}
         for flag in ("chats", "acp-sessions"):
             store = stores.Store(flag)
-            store.root(*store.pair("c1"), turns=[store.turn("c1")])
+            # Metadata are JSON, or its hexadecimal text: the key of blobs stands in both.
+            if flag == "chats":
+                store.meta_value = partial(json.dumps, store.meta)
+            prompt = {"role": "user", "content": [{"type": "text", "text": "PLANTED IN A PROMPT"}]}
+            said = {"type": "text", "text": "PLANTED IN PROSE"}
+            thought = {"type": "reasoning", "text": "PLANTED IN REASONING"}
+            system = store.json({"role": "system", "content": "PLANTED IN INSTRUCTIONS"})
+            message = store.assistant(thought, said, stores.call("c1"))
+            answer = store.tool(stores.result("c1", "notes.txt"))
+            store.json({"request": "PLANTED IN A REQUEST"})
+            store.blob(b"PLANTED IN A BLOB")
+            store.root(system, store.json(prompt), message, answer, turns=[store.turn("c1")])
             store.write(f"{roots[flag]}/bucket/{flag}/store.db", in_log=1)
         stores.transcript(
             f"{roots['projects']}/demo/agent-transcripts/chats.jsonl", ("Shell", {"command": "ls"})
         )
         return roots
+
+    @pytest.fixture
+    def excluded(self):
+        places = ("A PROMPT", "PROSE", "REASONING", "INSTRUCTIONS", "A REQUEST", "A BLOB")
+        secret = "cGxhbnRlZC1ibG9iLWtleQ=="  # of stores.py
+        beside = ["planted-title", "planted-prompt", "planted-prose"]
+        return [secret, secret.encode().hex(), *beside, *(f"PLANTED IN {one}" for one in places)]
+
+    @pytest.fixture
+    def kept(self):
+        return ["notes.txt", "c1", '{"command":"ls"}']
