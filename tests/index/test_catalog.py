@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import sqlite3
+from contextlib import closing
 
 import orjson
 import pytest
@@ -140,13 +141,45 @@ def test_each_relation_is_read_whole_by_a_query(full, relation):
     assert answer["columns"] == [one.name for one in BY_NAME[relation].columns]
 
 
-def test_a_relation_with_other_columns_is_refused(full):
-    with sqlite3.connect(full.path) as connection:
-        connection.execute("DROP VIEW sources")
-        connection.execute("CREATE VIEW sources AS SELECT path AS locator FROM trace_sources")
-    connection.close()
-    with pytest.raises(DataError, match="sources has other columns"):
-        full.all("SELECT 1")
+COLUMNS = "id AS source_id, path AS locator, runtime"
+REORDERED = "runtime, path AS locator, id AS source_id"
+DISTURBED = {
+    "other columns": ("DROP VIEW sources; CREATE VIEW sources AS SELECT 1 AS one", "other columns"),
+    "another order": (
+        f"DROP VIEW sources; CREATE VIEW sources AS SELECT {REORDERED} FROM trace_sources",
+        "other columns",
+    ),
+    "one more": (
+        f"DROP VIEW sources; CREATE VIEW sources AS SELECT {COLUMNS}, 1 AS x FROM trace_sources",
+        "other columns",
+    ),
+    "a table in its place": (
+        f"DROP VIEW sources; CREATE TABLE sources AS SELECT {COLUMNS} FROM trace_sources",
+        "is no view",
+    ),
+    "nothing in its place": ("DROP VIEW sources", "is no view"),
+    "a view over nothing": (
+        "DROP VIEW sources; CREATE VIEW sources AS SELECT 1 AS source_id FROM nowhere",
+        "cannot be read",
+    ),
+    "a view of what is searched": (
+        "DROP TABLE item_search; CREATE VIEW item_search AS SELECT NULL AS text",
+        "is no table",
+    ),
+}
+
+
+@pytest.mark.parametrize("disturbed", DISTURBED)
+def test_every_open_compares_kind_columns_and_their_order(index, conversation, disturbed):
+    script, said = DISTURBED[disturbed]
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    with closing(sqlite3.connect(index.path)) as connection:
+        connection.executescript(script)
+    with pytest.raises(DataError, match=said):
+        index.all("SELECT 1")
+    with pytest.raises(DataError, match=said):
+        index.sync()
 
 
 @pytest.mark.parametrize("role", [role.name for role in ROLES])

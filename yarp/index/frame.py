@@ -71,6 +71,8 @@ class TraceFile:
         """Where the last complete line that was read ends, its newline included."""
         self.tail = False
         """Whether bytes of an incomplete line follow it."""
+        self.compared_bytes = 0
+        """How many bytes were read to see whether they are as they were."""
 
     def __enter__(self) -> Self:
         return self
@@ -102,6 +104,7 @@ class TraceFile:
         """The digest of the last 64 KiB before `end`; of nothing for a compressed file."""
         start = max(0, end - TAIL_BYTES)
         data = b"" if self.compressed else self.pread(end - start, start)
+        self.compared_bytes += len(data)
         return hashlib.sha256(data).digest()
 
     def changed(self) -> bool:

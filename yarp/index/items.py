@@ -282,9 +282,11 @@ class Items:
 
     def flush(self) -> None:
         """Write the items that wait."""
-        rows = list(self._rows.values())
-        if not rows:
-            return
+        if self._rows:
+            with self._store.written.on("items"):
+                self._write(list(self._rows.values()))
+
+    def _write(self, rows: list[_Row]) -> None:
         new, changed, lost, found, waiting = [], [], [], [], []
         for row in rows:
             if row.call is not None and "call_item_id" in ROLE_BY_NAME[row.role].members:

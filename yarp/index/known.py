@@ -54,8 +54,10 @@ def same_head(sql: Connection, file: TraceFile, source: Known) -> bool:
         return False
     if file.compressed:
         head = next(file.frames(row[1], parse=False), None)
+        file.compared_bytes += 0 if head is None else head.length + 1
         return head is not None and head.sha256 == row[0]
     data = file.pread(row[1] + 1, 0)
+    file.compared_bytes += len(data)
     return data[-1:] == b"\n" and hashlib.sha256(data[:-1]).digest() == row[0]
 
 
@@ -68,6 +70,7 @@ def begins(sql: Connection, file: TraceFile, source: Known, record_bytes: int) -
         row = known.fetchone()
         if row is None:
             return True
+        file.compared_bytes += frame.length + 1
         if row[0] != frame.sha256:
             return False
     return known.fetchone() is None

@@ -207,6 +207,10 @@ class Loops:
     def flush(self) -> None:
         """Write the loops that are new or changed, so that items can refer to them."""
         changed = [loop for loop in self._loops.values() if loop.changed]
+        with self._store.written.on("loops"):
+            self._write(changed)
+
+    def _write(self, changed: list[_Loop]) -> None:
         self._sql.executemany(
             f"INSERT INTO domain_loops (id, session_id, source_id, key, session_position,"  # noqa: S608 - names of ours
             f" {', '.join(_COLUMNS)}) VALUES (?, ?, ?, ?, 0{', ?' * len(_COLUMNS)})",
@@ -227,7 +231,11 @@ class Loops:
     def finish(self) -> None:
         """Write what is left, sum the usage, and number loops and items anew where needed."""
         self.flush()
-        self._sum()
+        with self._store.written.on("loops"):
+            self._sum()
+            self._number()
+
+    def _number(self) -> None:
         for loop_id in self._disturbed:
             rows = self._sql.execute(
                 "SELECT id, loop_position FROM domain_items WHERE source_id = ? AND loop_id = ? "

@@ -92,7 +92,8 @@ class Publisher:
         """Publish facts; the records of their lines were taken before."""
         for fact in facts:
             if isinstance(fact, SessionFact):
-                self._take_session(fact)
+                with self._store.written.on("sessions"):
+                    self._take_session(fact)
             elif self._session is None:
                 self._early.append(fact)
                 if len(self._early) > _MOST_EARLY:

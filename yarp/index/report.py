@@ -6,6 +6,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from yarp.index.spent import Spent
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -27,7 +29,7 @@ class Report:
         self.actions = dict.fromkeys(ACTIONS, 0)
         self.runtimes: set[str] = set()
         self.discovered = self.total = self.finished = 0
-        self.source_bytes = self.processed_bytes = 0
+        self.source_bytes = self.processed_bytes = self.fingerprint_bytes = 0
         self.records = self.loops = self.items = self.malformed = self.oversized = (
             self.incomplete
         ) = 0
@@ -35,6 +37,8 @@ class Report:
         self.size_before = self.size_after = 0
         self.current: str | None = None
         self.phases = dict.fromkeys(PHASES, 0.0)
+        self.written = Spent()
+        """What was written inside whatever phase; all of it is time of phase `persist`."""
         self._phase: str | None = None
         self._progress = progress
         self._began = time.perf_counter()
@@ -43,12 +47,14 @@ class Report:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Time what happens inside; phases do not nest."""
-        began = time.perf_counter()
+        began, written = time.perf_counter(), self.written.total
         self._phase = name
         try:
             yield
         finally:
-            self.phases[name] += time.perf_counter() - began
+            wrote = self.written.total - written
+            self.phases[name] += time.perf_counter() - began - wrote
+            self.phases["persist"] += wrote
 
     def tick(self) -> None:
         """Tell whoever shows the progress."""
@@ -119,6 +125,9 @@ class Report:
     def plain(self, *, include_sources: bool = False) -> dict[str, Any]:
         """The report as JSON; without `include_sources` only of files that are out of the way."""
         phases = {name: round(spent * 1000, 1) for name, spent in self.phases.items()}
+        parts = self.written.parts
+        unnamed = self.phases["persist"] - sum(parts.values()) + parts["other"]
+        written = {**parts, "other": max(0.0, unnamed)}
         spent_ms = round((self.elapsed_s - sum(self.phases.values())) * 1000, 1)
         return {
             "adapters": sorted(self.runtimes),
@@ -140,9 +149,11 @@ class Report:
                 "elapsed_ms": round(self.elapsed_s * 1000, 1),
                 "source_bytes": self.source_bytes,
                 "processed_bytes": self.processed_bytes,
+                "fingerprint_bytes": self.fingerprint_bytes,
                 "database_bytes_before": self.size_before,
                 "database_bytes_after": self.size_after,
                 "phases_ms": phases | {"unattributed": max(0.0, spent_ms)},
+                "persist_ms": {name: round(spent * 1000, 1) for name, spent in written.items()},
                 "writes": {
                     "records": self.records,
                     "sessions": sum(self.actions[one] for one in ("indexed", "rebuilt")),

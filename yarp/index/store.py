@@ -19,6 +19,7 @@ from yarp import paths, sqlite
 from yarp.errors import DataError, StorageError, UsageError, YarpError
 from yarp.index.catalog import RELATIONS
 from yarp.index.search import register, searchable
+from yarp.index.spent import Spent
 from yarp.index.text import bounded, estimated_tokens, scalar
 
 if TYPE_CHECKING:
@@ -102,10 +103,14 @@ def _check_format(connection: SQL, path: str) -> None:
 
 
 def _check_relations(connection: SQL, path: str) -> None:
-    """Each public relation has the columns of the catalogue, in order, and can be read."""
+    """Each public relation is what it should be, has its columns in order, and can be read."""
+    views = dict(connection.execute("SELECT name, type FROM sqlite_master"))
     for relation in RELATIONS:
         if relation.name == "session_metadata":  # a temporary view, see metadata.py
             continue
+        kind = "table" if relation.name == "item_search" else "view"
+        if views.get(relation.name) != kind:
+            raise DataError(f"{path}: relation {relation.name} is no {kind}")
         try:
             cursor = connection.execute(f"SELECT * FROM {relation.name} LIMIT 0")  # noqa: S608 - a name of the catalogue
         except sqlite3.Error as error:
@@ -122,6 +127,8 @@ class Store:
 
     def __init__(self, path: str, *, busy_ms: int = _BUSY_MS) -> None:
         self.path = path
+        self.written = Spent()
+        """How long was written since it was opened, by what."""
         paths.make_private_dir(os.path.dirname(path))
         self._lock = _lock(f"{path}.lock", busy_ms)
         try:
@@ -141,6 +148,7 @@ class Store:
             if _is_blank(self.sql):
                 self._create()
             _check_format(self.sql, path)
+            _check_relations(self.sql, path)
             self.sql.execute("PRAGMA synchronous = NORMAL")
             self.sql.execute("PRAGMA foreign_keys = ON")
             self.sql.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -292,9 +300,10 @@ class Store:
     def flush_blobs(self) -> None:
         """Write the texts that are new."""
         if self._new_blobs:
-            self.sql.executemany(
-                "INSERT INTO content_blobs VALUES (?, ?, ?, ?, ?)", self._new_blobs
-            )
+            with self.written.on("other"):
+                self.sql.executemany(
+                    "INSERT INTO content_blobs VALUES (?, ?, ?, ?, ?)", self._new_blobs
+                )
             self._new_blobs.clear()
             self._new_bytes = 0
 
@@ -309,17 +318,19 @@ class Store:
 
     def add_to_search(self, rows: Iterable[tuple[int, str]]) -> None:
         """Have items found by their texts."""
-        self.sql.executemany(
-            "INSERT INTO item_search (rowid, text) VALUES (?, ?)",
-            [(item_id, searchable(text)) for item_id, text in rows],
-        )
+        with self.written.on("item_search"):
+            self.sql.executemany(
+                "INSERT INTO item_search (rowid, text) VALUES (?, ?)",
+                [(item_id, searchable(text)) for item_id, text in rows],
+            )
 
     def drop_from_search(self, rows: Iterable[tuple[int, int]]) -> None:
         """Have items found no more, each by the blob whose text it was found by."""
-        self.sql.executemany(
-            "INSERT INTO item_search (item_search, rowid, text) VALUES ('delete', ?, ?)",
-            [(item_id, searchable(self.published(blob_id))) for item_id, blob_id in rows],
-        )
+        with self.written.on("item_search"):
+            self.sql.executemany(
+                "INSERT INTO item_search (item_search, rowid, text) VALUES ('delete', ?, ?)",
+                [(item_id, searchable(self.published(blob_id))) for item_id, blob_id in rows],
+            )
 
     # Query indexes
 

@@ -93,6 +93,7 @@ class _Sync:
 
     def run(self, roots: Sequence[str]) -> None:
         store, report = self.store, self.report
+        report.written = store.written
         with report.phase("discover"):
             paths, report.problems = find(roots)
         with report.phase("prepare"):
@@ -205,6 +206,7 @@ class _Sync:
             return self._read(file, reader, None, "indexed")
         with self.report.phase("fingerprint"):
             reader, grown, same = self._compare(file, source)
+        self.report.fingerprint_bytes += file.compared_bytes
         if same:
             known.touch(self.store.sql, file, source)
             self._unchanged(source)

@@ -77,9 +77,10 @@ class Witnesses:
     def flush(self) -> None:
         """Write the records that wait."""
         if self._new:
-            self._store.sql.executemany(
-                "INSERT INTO trace_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._new
-            )
+            with self._store.written.on("trace_records"):
+                self._store.sql.executemany(
+                    "INSERT INTO trace_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._new
+                )
             self._new.clear()
 
     def id(self, line: int) -> int:
