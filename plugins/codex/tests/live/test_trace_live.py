@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import time
 from collections import Counter
 from pathlib import Path
 
+import orjson
 import pytest
 
+from yarp.index import query
+from yarp.index.examples import EXAMPLES
 from yarp.index.store import open_readonly
 from yarp.index.sync import sync
 from yarp_codex.trace import reader
 
 HERE = Path(__file__).parent
-DIRECT, CODE = "gpt-5.5", "gpt-6-sol"
+DIRECT, CODE, PLAIN = "gpt-5.5", "gpt-6-sol", "gpt-5-codex"
 ITEMS = """
     SELECT json_extract(semantic, '$.role'), json_extract(semantic, '$.evidence_strength'), text
     FROM items LEFT JOIN blobs ON blob_id = json_extract(semantic, '$.value.text.blob_id')
@@ -92,3 +96,73 @@ def test_commands_inside_a_script_are_shell_calls(prefix, home):
     assert (roles["agent.tool_call"], roles["agent.tool_call.shell"]) == (1, 1)
     assert "a\n" in {text for role, _, text in items if role == "tool.output"}
     assert not roles["runtime.unknown"]
+
+
+def test_each_scripted_fact_is_found_by_the_statement_that_the_documentation_has(prefix, home):
+    """Request, steering, call, output, delegation, final answer and interruption."""
+    project = home / "project"
+    command = "touch running; sleep 2; echo from the call; exit 3"
+    scripts = {
+        "SUBTASK": [[("exec_command", {"cmd": "echo from the child"})]],
+        "PARENT": [
+            [("multi_agent_v1__spawn_agent", {"message": "SUBTASK please"})],
+            [("exec_command", {"cmd": "sleep 3; echo parent"})],
+        ],
+        "FIRST": [[("exec_command", {"cmd": command, "yield_time_ms": 20_000})]],
+        "STOP": [[("exec_command", {"cmd": "touch again; sleep 30", "yield_time_ms": 30_000})]],
+    }
+    served = Model(scripts)
+    agent.configure(home, served.url, PLAIN)
+    agent.run(prefix, home, project, "PARENT please", *agent.FREE)
+    free = {"approvalPolicy": "never", "sandbox": "danger-full-access"}
+    with agent.AppServer(prefix, home, project) as server:
+        turn = server.begin("FIRST please", project, **free)
+        until(project / "running")
+        said = [{"type": "text", "text": "Rather in src."}]
+        thread, number = turn["threadId"], turn["turnId"]
+        server.call("turn/steer", threadId=thread, expectedTurnId=number, input=said)
+        server.rest()
+        turn = server.begin("STOP please", project, **free)
+        until(project / "again")
+        server.call("turn/interrupt", **turn)
+        server.rest()
+    served.close()
+    database = str(home / "index.sqlite3")
+    report = sync(database, [str(home / ".codex" / "sessions")], {"codex": reader()})
+    assert (report.actions["indexed"], report.actions["failed"]) == (4, 0)
+    found = {one.name: ask(database, one.sql) for one in EXAMPLES}
+    assert {row["request"] for row in found["requests"]} == {
+        "PARENT please", "FIRST please", "STOP please",
+    }  # fmt: skip
+    assert [row["said"] for row in found["steering"]] == ["Rather in src."]
+    assert {row["command"] for row in found["calls"]} == {
+        *(scripts[one][-1][0][1]["cmd"] for one in scripts)
+    }
+    (failed,) = (row for row in found["outputs"] if row["command"] == command)
+    assert failed["exit_code"] == 3
+    assert "from the call" in failed["output"]
+    # The call in the parent's thread names the child; in the child's own, the task opens it.
+    (task,) = (row for row in found["delegations"] if row["child"] is not None)
+    assert "SUBTASK please" in task["task"]
+    opened = {(row["native_id"], row["task"]) for row in found["delegations"] if row is not task}
+    assert opened == {(task["child"], "SUBTASK please")}
+    assert {row["answer"] for row in found["answers"]} == {"done"}
+    assert [(row["outcome"], row["request"]) for row in found["interruptions"]] == [
+        ("interrupted", "STOP please")
+    ]
+    rows = ask(database, "SELECT json_extract(semantic, '$.role') AS role FROM items")
+    roles = Counter(row["role"] for row in rows)
+    assert roles["runtime.unknown"] <= roles.total() / 100, roles
+
+
+def ask(database, sql):
+    answer = orjson.loads(orjson.dumps(query.run(database, sql)))
+    assert answer["complete"], sql
+    return answer["rows"]
+
+
+def until(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.05)
