@@ -181,6 +181,25 @@ def test_an_interruption_is_an_outcome():
     assert (last.role, last.loop) == ("runtime.notice", "loop:1")
 
 
+@pytest.mark.parametrize(
+    "note", ["[Request interrupted by user for tool use]", "[Request interrupted by user]"]
+)
+@pytest.mark.parametrize("side", [False, True])
+def test_an_interruption_that_names_no_message_is_known_by_its_words(note, side):
+    opening = prompt("a", isSidechain=True) if side else typed("a")
+    values = (opening, said(use()), prompt(note, rowSource="harness", isSidechain=side))
+    assert ends(*values) == [("loop:1", 3, "interrupted")]
+    last = items(*values)[-1]
+    assert (last.role, last.loop) == ("runtime.notice", "loop:1")
+
+
+def test_who_types_the_words_of_an_interruption_interrupts_nothing():
+    values = (typed("a"), said(use()), typed("[Request interrupted by user]"))
+    assert ends(*values) == []
+    assert items(*values)[-1].role == "human.steering"
+    assert ends(prompt("[Request interrupted by user]")) == []
+
+
 def test_records_of_one_answer_end_their_loop_with_the_last():
     values = (
         typed("a"),

@@ -13,6 +13,7 @@ import attrs
 from yarp.plugin import Injected, rendered
 
 INTERRUPTED = "[Request interrupted by user"
+INTERRUPTIONS = (f"{INTERRUPTED}]", f"{INTERRUPTED} for tool use]")
 CONTINUED = "This session is being continued from a previous conversation"
 STOP_HOOK = "Stop hook feedback:"
 

@@ -26,6 +26,7 @@ from yarp_claude.injected import (
     CONTINUED,
     INJECTED,
     INTERRUPTED,
+    INTERRUPTIONS,
     STOP_HOOK,
     attached,
     count,
@@ -232,7 +233,11 @@ class Projection(Course):
         for block in results:
             yield from self._result(message, block, self._at["loop"])
         text, has_images = words_of(message.message["content"])
-        if message.interrupted_message_id is not None and self._at["running"]:
+        broken_off = message.interrupted_message_id is not None or (
+            # While a tool runs, Claude Code names no message; nobody's own words have no source.
+            text in INTERRUPTIONS and message.prompt_source is None and message.origin_kind is None
+        )
+        if broken_off and self._at["running"]:
             yield from self._interrupted(message, text, has_images=has_images)
         elif text is not None or has_images:
             yield from self._prompt(message, text, has_images=has_images)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
+
+from yarp.index.examples import EXAMPLES
 
 HERE = Path(__file__).parent
 SPEC = importlib.util.spec_from_file_location("yarp_claude_live", HERE / "test_live.py")
@@ -85,3 +89,89 @@ def test_each_scripted_fact_is_found_by_one_statement(place):
         "SELECT item_id FROM items WHERE json_extract(semantic, '$.role') = 'tool.output'"
         " AND json_extract(semantic, '$.value.call_item_id') IS NULL",
     )
+
+
+def test_each_scripted_fact_is_found_by_the_statement_that_the_documentation_has(place):
+    """Request, steering, call, output, delegation, final answer and interruption."""
+    command = "touch running; sleep 3; echo from the call; exit 3"
+    look = {"description": "look", "prompt": "SUBTASK: look", "run_in_background": False}
+    turns = [
+        [("Agent", look | {"subagent_type": "general-purpose"})],
+        [("Bash", {"command": command})],
+        [],
+        [("Bash", {"command": "touch again; sleep 60"})],
+    ]
+    scripts = {"SUBTASK": [[("Bash", {"command": "echo from the worker"})]], "KINDS": turns}
+    model = live.Model(scripts)
+    words = ["claude", "-p", live.BYPASS, "--verbose"]
+    words += ["--input-format", "stream-json", "--output-format", "stream-json"]
+    child = subprocess.Popen(
+        words, cwd=place.project, env=place.environment | {"ANTHROPIC_BASE_URL": model.url},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        say(child, type="user", message={"role": "user", "content": "KINDS please"})
+        until(place.project / "running")
+        say(child, type="user", message={"role": "user", "content": "Rather in src."})
+        rest(child)
+        say(child, type="user", message={"role": "user", "content": "Go on."})
+        until(place.project / "again")
+        say(child, type="control_request", request_id="1", request={"subtype": "interrupt"})
+        rest(child)
+        child.stdin.close()
+        child.wait(60)
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        model.close()
+    report = json.loads(place.yarp("index", "sync", str(place.home / ".claude" / "projects")))
+    assert report["data"]["indexed_files"] == 2
+    found = {one.name: rows(place, one.sql) for one in EXAMPLES}
+    assert {row["request"] for row in found["requests"]} == {"KINDS please", "Go on."}
+    assert [row["said"] for row in found["steering"]] == ["Rather in src."]
+    assert {row["command"] for row in found["calls"]} == {
+        command, "touch again; sleep 60", "echo from the worker",
+    }  # fmt: skip
+    (failed,) = (row for row in found["outputs"] if row["command"] == command)
+    assert failed["output"] == "Exit code 3\nfrom the call"
+    # The call in the session names the worker; in the worker's own, the task opens it.
+    (task,) = (row for row in found["delegations"] if row["child"] is not None)
+    assert {(row["native_id"], row["task"]) for row in found["delegations"] if row is not task} == {
+        (task["child"], "SUBTASK: look")
+    }
+    assert {row["native_id"]: row["answer"] for row in found["answers"]} == {
+        task["native_id"]: "done", task["child"]: "done",
+    }  # fmt: skip
+    assert [(row["outcome"], row["request"]) for row in found["interruptions"]] == [
+        ("interrupted", "Go on.")
+    ]
+    kinds = "SELECT json_extract(semantic, '$.role') AS role, count(*) AS n FROM items GROUP BY 1"
+    roles = {row["role"]: row["n"] for row in rows(place, kinds)}
+    assert roles.get("runtime.unknown", 0) <= sum(roles.values()) / 100, roles
+
+
+def rows(place, sql):
+    said = json.loads(place.yarp("index", "query", "run", sql))["data"]
+    assert said["complete"], said
+    return said["rows"]
+
+
+def say(child, **message):
+    child.stdin.write(json.dumps(message) + "\n")
+    child.stdin.flush()
+
+
+def rest(child):
+    """Wait until the agent has answered all that it was asked."""
+    for line in child.stdout:
+        if json.loads(line).get("type") == "result":
+            return
+    raise AssertionError("the agent ended")
+
+
+def until(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.05)
