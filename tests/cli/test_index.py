@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -196,6 +198,52 @@ def test_metadata_are_kept_and_changed_by_version(synced, tmp_path):
     trace_index(*session, "backup", str(tmp_path / "copy.sqlite3"))
     assert trace_index(*session, "delete", "acme", "s1", "--if-version", "2")["version"] == 3
     assert trace_index(*session, "list")["entries"] == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1234567890123456789012345678901234567890",
+        "[18446744073709551616]",
+        '"\\ud800"',
+        "1e999",
+        "-0.0",
+        "9" * 5000,
+        '{"b": 1.10,\n "a": [ ]}',
+    ],
+)
+def test_metadata_come_back_to_the_letter_on_one_line(home, value):
+    words = ("session", "metadata")
+    trace_index(*words, "set", "acme", "s1", "--json", value, "--if-absent")
+    for asked in (("get", "acme", "s1"), ("list",)):
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, *words, *asked],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f'"metadata":{value.replace(chr(10), " ")},"version":1' in done.stdout
+        assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [b"bad\xff.jsonl", b"d\xff/a.jsonl"])
+def test_a_path_that_is_not_utf_8_fails_alone_and_the_report_says_so(home, name):
+    traces = home / ".acme" / "sessions"
+    bad = os.path.join(os.fsencode(traces), name)
+    os.makedirs(os.path.dirname(bad), exist_ok=True)
+    shutil.copyfile(traces / "a.jsonl", bad)
+    database = os.fsencode(home) + b"/y\xff.sqlite3"
+    words = [sys.executable, "-c", SCRIPT, "--db", database, "index", "sync", os.fsencode(traces)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)["data"]
+    assert (done.returncode, told["indexed_files"], told["failed_files"]) == (1, 1, 1)
+    assert "not UTF-8" in told["source_results"][0]["error"]
+    for asked in (
+        ["config", "show"],
+        ["query", "run", "SELECT 1"],
+        ["session", "metadata", "list"],
+    ):
+        subprocess.run([*words[:5], *asked], capture_output=True, check=True)
 
 
 def test_documentation_needs_no_configuration(home):

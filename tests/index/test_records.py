@@ -107,6 +107,20 @@ def test_what_does_not_fit_is_put_aside_until_it_does(there):
     assert value["$trace_ref"]["reason"] == "record_over_limit"
 
 
+def test_a_record_is_shown_with_all_its_digits_and_the_place_of_its_file(index, conversation):
+    big = {"t": "note", "n": [2**64, -(2**70), 1], "text": "x" * 40}
+    lone = b'{"t": "note", "lone": "\\ud800"}'
+    index.write("q'uo%te?#x\n.jsonl", *conversation, big, lone)
+    index.sync()
+    (row,) = index.all("SELECT max(record_id) AS id FROM records")
+    told = records.inspect(index.path, row["id"] - 1)
+    shown = json.loads(orjson.dumps(told["representation"]))
+    assert shown["n"] == [2**64, -(2**70), 1]
+    assert told["record"]["source"]["uri"].endswith("/q%27uo%25te%3F%23x%0A.jsonl")
+    told = records.inspect(index.path, row["id"])
+    assert orjson.loads(orjson.dumps(told["representation"]))["lone"] == "\ufffd"
+
+
 def test_a_malformed_record_is_shown_as_one(index, conversation):
     index.write("a.jsonl", *conversation, b"no json")
     index.sync()

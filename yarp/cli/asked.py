@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import rich_click as click
 
 from yarp.cli.indexed import configured, say
@@ -228,6 +229,12 @@ def metadata() -> None:
     """Keep JSON of your own about sessions."""
 
 
+def _shown(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry with its JSON to the letter, on one line: there line breaks are blanks."""
+    text = entry["metadata"].replace("\r", " ").replace("\n", " ")
+    return entry | {"metadata": orjson.Fragment(text)}
+
+
 @metadata.command("get")
 @click.argument("runtime")
 @click.argument("native_id")
@@ -237,7 +244,7 @@ def metadata_get(runtime: str, native_id: str) -> None:
     from yarp.index.metadata import Metadata
 
     with Metadata(configured().metadata_database.value) as kept:
-        say(kept.get(runtime, native_id))
+        say(_shown(kept.get(runtime, native_id)))
 
 
 @metadata.command("list")
@@ -248,7 +255,7 @@ def metadata_list(runtime: str | None) -> None:
     from yarp.index.metadata import Metadata
 
     with Metadata(configured().metadata_database.value) as kept:
-        say({"entries": kept.entries(runtime)})
+        say({"entries": [_shown(entry) for entry in kept.entries(runtime)]})
 
 
 @metadata.command("set")

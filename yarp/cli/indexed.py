@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import rich_click as click
 from click import get_current_context
 
 from yarp.index import config as configuration
+from yarp.index.text import json_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def say(data: Any) -> None:
     """Print an answer for programs, which is what all answers of the index are."""
-    click.echo(orjson.dumps({"data": data}))
+    click.echo(json_bytes({"data": data}))
 
 
 def given() -> dict[str, str | None]:

@@ -68,7 +68,7 @@ def attach(connection: sqlite3.Connection, path: str | None) -> None:
     if path is not None and os.path.exists(path):
         try:
             connection.execute(
-                "ATTACH DATABASE ? AS kept_metadata", (f"file:{quote(path)}?mode=ro",)
+                "ATTACH DATABASE ? AS kept_metadata", (f"file:{quote(os.fsencode(path))}?mode=ro",)
             )
             _check(connection, path, "kept_metadata")
         except sqlite3.Error as error:
@@ -102,7 +102,7 @@ class Metadata:
                 paths.make_private_dir(os.path.dirname(path))
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             self._sql = sqlite3.connect(
-                f"file:{quote(path)}?mode={'rw' if create else 'ro'}",
+                f"file:{quote(os.fsencode(path))}?mode={'rw' if create else 'ro'}",
                 uri=True,
                 timeout=_BUSY_MS / 1000,
                 isolation_level=None,
@@ -146,7 +146,7 @@ class Metadata:
             self._sql = None
 
     def get(self, runtime: str, native_id: str) -> dict[str, Any]:
-        """The entry of a session. ReferenceUnknown if there is none."""
+        """The entry of a session, its JSON as it was given. ReferenceUnknown if there is none."""
         _check_name(runtime, native_id)
         for entry in self._select("AND runtime = ? AND native_id = ?", (runtime, native_id)):
             return entry
@@ -170,9 +170,7 @@ class Metadata:
         except sqlite3.Error as error:
             raise StorageError(f"{self.path}: the metadata of sessions: {error}") from error
         names = ("runtime", "native_id", "metadata", "version", "updated_at")
-        return [
-            {**dict(zip(names, row, strict=True)), "metadata": json.loads(row[2])} for row in rows
-        ]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def set(
         self, runtime: str, native_id: str, text: str | None, *, version: int | None
@@ -276,7 +274,14 @@ def check_json(text: str) -> None:
     except UnicodeEncodeError:
         raise UsageError("the metadata are no Unicode text") from None
     try:
-        json.loads(text, parse_constant=_refuse, object_pairs_hook=_unique)
+        # Numbers are the caller's, whatever their size.
+        json.loads(
+            text,
+            parse_constant=_refuse,
+            parse_float=str,
+            parse_int=str,
+            object_pairs_hook=_unique,
+        )
     except RecursionError:
         raise UsageError("the metadata are nested too deeply") from None
     except ValueError as error:

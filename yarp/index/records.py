@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import orjson
 from attrs import frozen
@@ -17,6 +18,7 @@ from yarp.errors import DataError, ReferenceUnknown, StorageError, UsageError
 from yarp.index.assets import externalize, pointed_at, unpack
 from yarp.index.frame import TraceFile
 from yarp.index.store import open_readonly
+from yarp.index.text import json_bytes
 from yarp.sources.jsonl import parse_json
 
 if TYPE_CHECKING:
@@ -127,7 +129,7 @@ def inspect(
     told: dict[str, Any] = {
         "record": {
             "id": record.id,
-            "source": {"adapter": record.runtime, "uri": f"file://{record.path}"},
+            "source": {"adapter": record.runtime, "uri": f"file://{quote(record.path)}"},
             "seq": record.seq,
             "byte_offset": record.offset,
             "byte_length": record.length,
@@ -155,7 +157,7 @@ def inspect(
     limit = max_value_bytes
     while reason is None:
         shown, put_aside = externalize(value, record.id, limit)
-        encoded = orjson.dumps(shown)
+        encoded = json_bytes(shown)
         if len(encoded) <= max_output_bytes:
             break
         limit //= 4

@@ -133,6 +133,12 @@ class _Sync:
         stamp = self._readers_stamp()
         for path in paths:
             try:
+                path.encode()
+            except UnicodeEncodeError:
+                said = "its path is not UTF-8, so no locator can tell it: rename it"
+                report.done(path, None, "failed", error=said)
+                continue
+            try:
                 found = os.lstat(path)
             except OSError as error:
                 report.done(path, None, "failed", error=error.strerror or str(error))

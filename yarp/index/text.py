@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
+
+import orjson
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Unix milliseconds outside of these years are some other number.
@@ -35,6 +38,30 @@ def scalar(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def json_bytes(value: Any) -> bytes:
+    """The value as compact JSON, whatever its integers and texts.
+
+    An integer of more than 64 bits stands there whole; a lone surrogate, as in a path that is
+    not UTF-8, is U+FFFD.
+    """
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return orjson.dumps(_encodable(value))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return scalar(value)
+    if isinstance(value, dict):
+        return {scalar(key): _encodable(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        return orjson.Fragment(str(value))
+    return value
 
 
 def bounded(text: str, limit_bytes: int) -> tuple[str, int, bytes]:
