@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import pathlib
 
@@ -556,3 +557,20 @@ def test_an_importer_that_fails_while_looking_fails_the_run(store):
     with pytest.raises(PluginError, match="importer of toy raised KeyError"):
         store.extract(broken)
     assert store.rows("SELECT status FROM import_runs") == [("failed",)]
+
+
+@pytest.mark.parametrize("depth", [900, 990, 1000, 1010, 1020, 1023, 5000])
+def test_a_value_of_any_depth_is_imported_or_an_issue_and_its_neighbours_survive(store, depth):
+    deep = '{"a":' * depth + "1" + "}" * depth
+    lines = [json.dumps(each) for each in (session("s"), call("one"), call("two"))]
+    odd = '{"type":"call","id":"deep","input":%s}'
+    texts = json.dumps({"type": "call", "id": "text", "form": "json_or_text", "input": deep})
+    lines[2:2] = [odd % deep, odd % deep.replace("1", "99999999999999999999"), texts]
+    (store.sessions / "a.jsonl").write_text("\n".join([*lines, ""]))
+    store.extract()
+    found = [row[0] for row in store.rows("SELECT native_call_id FROM tool_calls ORDER BY ALL")]
+    issues = store.rows("SELECT code, count(*) FROM import_issues GROUP BY 1")
+    if depth < 1024:
+        assert (found, issues) == (["deep", "one", "text", "two"], [])
+    else:
+        assert (found, issues) == (["one", "text", "two"], [("malformed_jsonl", 2)])

@@ -10,8 +10,9 @@ import click
 import pytest
 
 from yarp.cli import dataset as cli
-from yarp.dataset import database, framing, rows
+from yarp.dataset import database, framing
 from yarp.dataset.database import Dataset
+from yarp.sources import facts
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "dataset.md").read_text()
@@ -64,6 +65,6 @@ def test_every_command_and_option_of_the_core_stands_there():
 
 def test_limits_and_frames_are_those_of_the_code():
     assert f"{database.MOST_BYTES:,}" in PAGE
-    assert f"The first {rows.SINGLE_ISSUES} issues" in PAGE
+    assert f"The first {facts.SINGLE_ISSUES} issues" in PAGE
     for record in framing.RECORDS.values():
         assert f"`{record}`" in PAGE

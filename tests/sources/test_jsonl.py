@@ -72,8 +72,11 @@ def test_a_byte_order_mark_is_no_part_of_the_first_record(write):
         (b'"\xed\xa0\x80"', "not UTF-8"),
         (b"[NaN]", "a number that JSON does not have"),
         (b"1e400", "a number that JSON does not have"),
-        (b"9" * 5000, "a number that JSON does not have"),
+        (b"9" * 5000, "a number of more digits than can be read"),
         (b"[" * 100_000, "nested too deeply"),
+        *[(b'{"a":' * n + b"1" + b"}" * n, "nested too deeply") for n in (1025, 5000)],
+        (b"[" * 1025 + b'"\\ud800"' + b"]" * 1025, "nested too deeply"),
+        (b"[" * 1025 + b"9" * 30 + b"]" * 1025, "nested too deeply"),
     ],
 )
 def test_a_line_that_is_no_json_is_an_issue_and_its_neighbours_survive(write, line, said):
@@ -84,6 +87,40 @@ def test_a_line_that_is_no_json_is_an_issue_and_its_neighbours_survive(write, li
     assert (issue.code, issue.line_number, issue.byte_offset) == ("malformed_jsonl", 2, 8)
     assert issue.message == f"not a JSON record: {said}"
     assert file.malformed == {2}
+
+
+@pytest.mark.parametrize("inner", [b"", b"9999999999999999999999", b'"\\ud800"'])
+def test_a_line_of_the_greatest_depth_is_read(write, inner):
+    lines, file = read(write(b"[" * 1024 + inner + b"]" * 1024 + b"\n"))
+    assert len(lines) == 1
+    assert file.malformed == set()
+
+
+def test_of_many_bad_lines_the_first_are_told_and_the_others_counted(write):
+    lines, file = read(write(b"{}\n" + b"x\n" * 5000 + b'{"a":1}\n' + b"[9,}\n"))
+    assert [each.number for each in lines] == [1, 5002]
+    assert [issue.line_number for issue in file.issues] == [*range(2, 23)]
+    assert [issue.occurrence_count for issue in file.issues] == [1] * 20 + [4981]
+    assert file.malformed == {5001, 5003}
+
+
+def test_a_compressed_file_that_expands_beyond_reason_is_rejected(tmp_path):
+    import zstandard
+
+    path = tmp_path / "bomb.jsonl.zst"
+    path.write_bytes(zstandard.compress(b"{}\n" + b"\n" * (100 << 20)))
+    with JsonlFile(str(path)) as file, pytest.raises(Rejected) as caught:
+        list(file.lines())
+    assert caught.value.issue.code == "expands_too_much"
+
+
+def test_empty_lines_count_and_say_nothing(write):
+    lines, file = read(write(b"{}\n" + b"\n" * (3 << 20) + b" \n{}\n"))
+    assert [(each.number, each.offset) for each in lines] == [
+        (1, 0),
+        ((3 << 20) + 3, (3 << 20) + 5),
+    ]
+    assert file.issues == []
 
 
 def test_a_lone_surrogate_becomes_a_replacement_character_and_an_issue(write):

@@ -15,7 +15,7 @@ from yarp.dataset import keys
 from yarp.dataset.rows import ImporterFault
 from yarp.errors import PluginError
 from yarp.sources.facts import Issue, Rejected
-from yarp.sources.jsonl import JsonlFile, SourceChanged, Stat
+from yarp.sources.jsonl import JsonlFile, SourceChanged, Stat, deep_values
 from yarp.sources.sqlite import BESIDE
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ def read(importer: Importer, item: SourceItem, take: Callable[[SourceFact], None
     stats, surroundings = state(item)
     reading = Reading(stats[0], surroundings, fingerprint(stats, surroundings))
     try:
-        for fact in importer.read(item):
-            take(fact)
+        with deep_values():
+            for fact in importer.read(item):
+                take(fact)
         item.verify()
         _take_state(reading, item, stats)
     except SourceChanged as changed:

@@ -15,7 +15,7 @@ from attrs import define
 
 from yarp import canonical
 from yarp.dataset import keys
-from yarp.sources.facts import Call, Issue, Observation, Result, Session
+from yarp.sources.facts import SINGLE_ISSUES, Call, Issue, Issues, Observation, Result, Session
 from yarp.sources.jsonl import without_surrogates
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _WEIGHTS = {"canonical": 0, "projection": 1, "validation": 2}
 _FORMATS = ("json", "text", "json_or_text")
-SINGLE_ISSUES = 20
-"""So many issues of one code are rows of their own; all further ones of an item are one row."""
 
 
 class ImporterFault(Exception):
@@ -68,7 +66,7 @@ class ItemRows:
         self.observations: dict[str, tuple[Any, ...]] = {}
         self.links: dict[tuple[str, bytes | None], Link] = {}
         self.suspects: list[tuple[Any, ...]] = []
-        self.issues: list[Issue] = []
+        self.issues = Issues()
         self.byte_count = 0
         self._session_keys: dict[str, str] = {}
         self._call_keys: dict[tuple[Part, ...], str] = {}
@@ -95,7 +93,7 @@ class ItemRows:
         elif kind is Session:
             self._session(fact)  # type: ignore[arg-type]
         elif kind is Issue:
-            self.issues.append(fact)  # type: ignore[arg-type]
+            self.issues.add(fact)  # type: ignore[arg-type]
         else:
             raise ImporterFault(f"a {kind.__name__} is no fact")
 
@@ -199,7 +197,7 @@ class ItemRows:
         if form == "json_or_text":
             try:
                 return "json", canonical.encode_text(text).decode()
-            except ValueError:
+            except (ValueError, RecursionError):
                 pass
         return "text", text
 
@@ -230,7 +228,7 @@ class ItemRows:
         return text
 
     def _surrogate(self) -> None:
-        self.issues.append(Issue("lone_surrogate", "a lone surrogate has become U+FFFD"))
+        self.issues.add(Issue("lone_surrogate", "a lone surrogate has become U+FFFD"))
 
     def _result(self, result: Result) -> str:
         call_key = self._call_key(result.call)
@@ -311,7 +309,7 @@ def issue_rows(
         place = (issue.byte_offset, issue.sqlite_blob_id, issue.record_sha256) if single else ()
         key = keys.key(issue.code, *whose, "one" if single else "rest", *place)
         if key in rows:
-            rows[key][-1] += 1
+            rows[key][-1] += issue.occurrence_count
             continue
         rows[key] = [
             key,
@@ -324,6 +322,6 @@ def issue_rows(
             issue.sqlite_blob_id,
             issue.record_sha256,
             issue.message.encode()[:512].decode("utf-8", "ignore"),
-            1,
+            issue.occurrence_count,
         ]
     return [tuple(row) for row in rows.values()]

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from yarp.sources.jsonl import Line
 
 Part = str | int | bytes
@@ -32,6 +34,10 @@ Part = str | int | bytes
 
 InputFormat = Literal["json", "text", "json_or_text"]
 RecordKind = Literal["canonical", "projection", "validation"]
+
+
+SINGLE_ISSUES = 20
+"""So many issues of one code and item are told each by itself."""
 
 
 class SourceFact:
@@ -162,8 +168,8 @@ class Issue(SourceFact):
     """Something that could not be read, or that must not be guessed.
 
     `code` is a short name in snake_case; `message` says what kind of thing it is in at most
-    512 bytes and never quotes what stands there. Of one item, the first few issues of a code
-    are rows of their own and the rest is counted in one more (`occurrence_count`).
+    512 bytes and never quotes what stands there. Of one item, the first `SINGLE_ISSUES` of a
+    code are rows of their own and the rest is counted in one more (`occurrence_count`).
     """
 
     code: str
@@ -173,6 +179,7 @@ class Issue(SourceFact):
     byte_offset: int | None = None
     sqlite_blob_id: str | None = None
     record_sha256: bytes | None = None
+    occurrence_count: int = 1
 
     @classmethod
     def at(cls, line: Line, code: str, message: str) -> Issue:
@@ -184,6 +191,34 @@ class Issue(SourceFact):
             byte_offset=line.offset,
             record_sha256=line.sha256,
         )
+
+
+class Issues(list[Issue]):
+    """The issues of one item: of each code the first few, and one that counts all others."""
+
+    def __init__(self, issues: Iterable[Issue] = ()) -> None:
+        super().__init__()
+        self._counts: dict[str, int] = {}
+        self._rests: dict[str, Issue] = {}
+        for issue in issues:
+            self.add(issue)
+
+    def add(self, issue: Issue) -> None:
+        """Take one more."""
+        if not self.add_equal(issue.code, issue.occurrence_count):
+            self._counts[issue.code] = number = self._counts.get(issue.code, 0) + 1
+            if number > SINGLE_ISSUES:
+                # A copy: what an importer yields is its own.
+                issue = self._rests[issue.code] = evolve(issue)
+            self.append(issue)
+
+    def add_equal(self, code: str, count: int = 1) -> bool:
+        """Count one more of a code of which there are so many that no other is told by itself."""
+        rest = self._rests.get(code)
+        if rest is None:
+            return False
+        rest.occurrence_count += count
+        return True
 
 
 class Rejected(Exception):

@@ -12,12 +12,14 @@ import json
 import math
 import os
 import stat
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 from attrs import frozen
 
-from yarp.sources.facts import Issue, Rejected
+from yarp.sources.facts import Issue, Issues, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,15 @@ BLOCK_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 256 << 20
 """A longer line is an issue: it would have to be held in memory as a whole."""
 
+MOST_DEPTH = 1024
+"""A line whose values are nested more deeply is an issue. It is what orjson reads at most."""
+
+_RECURSION_LIMIT = 8000  # who walks a value, or writes it again, takes up to three frames a level
+
+MOST_EXPANSION = 256
+"""A compressed file that holds more than so many times its size, and 64 MiB, is rejected."""
+
+_EXPANDED_BYTES = 64 << 20
 # A kilobyte of zstd can hold 33 MB.
 _COMPRESSED_BYTES = 1 << 10
 _BOM = b"\xef\xbb\xbf"
@@ -94,13 +105,14 @@ class JsonlFile:
             for line in file.lines(): ...
             file.verify()
 
-    `issues` and `malformed` (the numbers of lines that are no JSON) grow while lines are read.
+    `issues` and `malformed` grow while lines are read. `malformed`: the numbers of lines that are
+    no JSON; of several on end, the last one's.
     Raises OSError when the path is no regular file that can be read; links are not followed.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.issues: list[Issue] = []
+        self.issues = Issues()
         self.malformed: set[int] = set()
         self.compressed = path.endswith(".zst")
         self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -146,21 +158,26 @@ class JsonlFile:
         """The complete lines that parse, in order. May be asked for once."""
         number = offset = 0
         for block in self._blocks():
+            if not block.strip(b"\n"):
+                number += len(block)
+                offset += len(block)
+                continue
             long_numbers = _has_long_number(block)
             records = block.split(b"\n")
             records.pop()  # what follows the last newline: nothing
             for data in records:
                 number += 1
+                if not data:
+                    offset += 1
+                    continue
                 try:
                     value = orjson.loads(data)
                     if long_numbers and _has_long_number(data):
-                        value = _exact(data.decode())
+                        value, _ = parse_json(data)
                 except ValueError:
                     value = self._odd(number, offset, data)
-                    if value is _NOTHING:
-                        offset += len(data) + 1
-                        continue
-                yield Line(number, offset, data, value)
+                if value is not _NOTHING:
+                    yield Line(number, offset, data, value)
                 offset += len(data) + 1
 
     def line_at(self, offset: int, number: int, length: int) -> Line:
@@ -266,6 +283,7 @@ class JsonlFile:
 
         decompressor = zstandard.ZstdDecompressor()
         frame = decompressor.decompressobj()
+        left = _EXPANDED_BYTES + MOST_EXPANSION * self.before.size_bytes
         try:
             for chunk in self._raw():
                 self._digest.update(chunk)
@@ -274,7 +292,12 @@ class JsonlFile:
                     while piece:
                         if frame.eof:
                             frame = decompressor.decompressobj()
-                        yield frame.decompress(piece)
+                        content = frame.decompress(piece)
+                        left -= len(content)
+                        if left < 0:
+                            raise Rejected("expands_too_much", "the file expands too much")
+                        for place in range(0, len(content), BLOCK_BYTES):
+                            yield content[place : place + BLOCK_BYTES]
                         piece = frame.unused_data if frame.eof else b""
         except zstandard.ZstdError:
             raise Rejected("malformed_zstd", "the file is not what zstd writes") from None
@@ -286,10 +309,14 @@ class JsonlFile:
         if not data.strip(b" \t\r"):
             return _NOTHING
         text = data.removeprefix(_BOM) if number == 1 else data
+        hopeless = number > 1 and b"\\u" not in data and not _has_long_number(data)
+        if hopeless and self.issues.add_equal("malformed_jsonl"):
+            self._malformed(number)
+            return _NOTHING
         try:
             value, replaced = parse_json(text)
         except ValueError as error:
-            self.malformed.add(number)
+            self._malformed(number)
             self._report("malformed_jsonl", f"not a JSON record: {error}", number, offset, data)
             return _NOTHING
         if replaced:
@@ -297,14 +324,31 @@ class JsonlFile:
             self._report("lone_surrogate", what, number, offset, data)
         return value
 
+    def _malformed(self, number: int) -> None:
+        self.malformed.discard(number - 1)
+        self.malformed.add(number)
+
     def _report(self, code: str, message: str, number: int, offset: int, data: bytes) -> None:
+        if self.issues.add_equal(code):
+            return
         digest = hashlib.sha256(data).digest()
-        self.issues.append(
+        self.issues.add(
             Issue(code, message, line_number=number, byte_offset=offset, record_sha256=digest)
         )
 
 
-def parse_json(data: bytes) -> tuple[Any, bool]:
+@contextmanager
+def deep_values() -> Iterator[None]:
+    """Around the use of values of lines: what walks them by recursion has the frames it needs."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def parse_json(data: bytes, most_depth: int = MOST_DEPTH) -> tuple[Any, bool]:
     """The value of one JSON text, and whether a lone surrogate in it has become U+FFFD.
 
     Integers are exact whatever their size; of an object's equal keys the last counts. Raises
@@ -312,23 +356,37 @@ def parse_json(data: bytes) -> tuple[Any, bool]:
     """
     try:
         value = orjson.loads(data)
+        if not _has_long_number(data):
+            return value, False
     except ValueError:
         pass
-    else:
-        return (_exact(data.decode()), False) if _has_long_number(data) else (value, False)
     try:
-        text = data.decode()
+        with deep_values():
+            value = _exact(data.decode())
+            if _is_deeper(value, most_depth):
+                raise ValueError("nested too deeply")
+            return without_surrogates(value)
     except UnicodeDecodeError:
         raise ValueError("not UTF-8") from None
-    try:
-        value = _exact(text)
     except json.JSONDecodeError as error:
         raise ValueError(_fault(data, error)) from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    except ValueError:  # more digits than Python will read, or NaN
-        raise ValueError("a number that JSON does not have") from None
-    return without_surrogates(value)
+
+
+def _is_deeper(value: Any, most_depth: int) -> bool:
+    """Whether values stand in one another more than `most_depth` deep."""
+    level = [value]
+    for _ in range(most_depth + 1):
+        level = [
+            inner
+            for each in level
+            if type(each) is dict or type(each) is list
+            for inner in (each.values() if type(each) is dict else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 class _Nothing:
@@ -343,8 +401,15 @@ def _has_long_number(data: bytes) -> bool:
     return _LONG_NUMBER in data.translate(_DIGITS)
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(name)
+def _refuse(_: str) -> Any:
+    raise ValueError("a number that JSON does not have")
+
+
+def _integer(digits: str) -> int:
+    try:
+        return int(digits)
+    except ValueError:
+        raise ValueError("a number of more digits than can be read") from None
 
 
 def _finite(text: str) -> float:
@@ -353,7 +418,7 @@ def _finite(text: str) -> float:
 
 
 def _exact(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_integer)
 
 
 def _fault(data: bytes, error: json.JSONDecodeError) -> str:
