@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yarp.spool.credentials import CREDENTIALS, WINDOW_BYTES, Credentials
+from yarp.spool.credentials import SHAPES as ALL
 from yarp.spool.live import Cursor
 from yarp.spool.spool import Spool
 
@@ -34,9 +36,25 @@ SHAPES = {
     b'"authorization": "Basic dXNlcjpwYXNz"': b'"authorization": "Basic [redacted]"',
     b"https://ada:pass%20@host/": b"https://ada:[redacted]@host/",
     b"a\n" + PEM + b"\nb": b"a\n-----BEGIN [redacted]\nb",
+    b'{"password": "hunter2", "a": "b"}': b'{"password": "[redacted]", "a": "b"}',
+    b"db: {'apiKeyId' : 'abc def'}": b"db: {'apiKeyId' : '[redacted]'}",
+    b'x = "{\\"client_secret\\": \\"s3\\"}"': b'x = "{\\"client_secret\\": \\"[redacted]"}"',
+    b"password: \"a b\"\npassword: 'c'": b"password: \"[redacted]\"\npassword: '[redacted]'",
+    b"X-Api-Key: 0123456789abcdef\n": b"X-Api-Key: [redacted]\n",
+    b'"PRIVATE-TOKEN": "abcdefgh"': b'"PRIVATE-TOKEN": "[redacted]"',
+    b"Set-Cookie: session=ab12; Path=/\r\nx": b"Set-Cookie: session=[redacted]\r\nx",
+    b"< cookie: a=b; c=d\n": b"< cookie: a=[redacted]\n",
+    b"Authorization: 0123456789abcdef0123\n": b"Authorization: [redacted]\n",
+    b"Authorization: AWS4-HMAC-SHA256 Credential=x/y, Signature=z\n": b"Authorization: [redacted]\n",
+    b"postgres://user:pa:ss@w@host/db": b"postgres://user:[redacted]@host/db",
+    b"TOK_" + TOKEN + b" x" + TOKEN: b"TOK_[redacted] x[redacted]",
+    b"A" * 300 + b"_TOKEN=abc": b"A" * 300 + b"_TOKEN=[redacted]",
     PEM.replace(b"\n", b"\\n") + b'"}': b'-----BEGIN [redacted]"}',
 }
 INNOCENT = [
+    b'{"password": null, "token": "", "secret": 7}',
+    b"interface A { token: 'number' }\npassword: see the manual\nCookie: yes, please\n",
+    b"csrf-token: short\n",
     b"task-sk-1 is done, ask-me-anything-about-the-schedule",
     b"tests/test_token.py::test_password PASSED\n",
     b"token: unexpected\nTOKEN count\npassword = get_password()\n",
@@ -68,11 +86,43 @@ def test_what_only_looks_like_one_stays(data):
     assert through(data) == through(data, range(len(data))) == data
 
 
+def test_no_head_has_a_line_end_in_it():
+    for shape in ALL:
+        for part in (*shape.kept, *shape.secret):
+            assert not re.match(part[0] if isinstance(part, tuple) else re.escape(part), b"\n")
+
+
 WORDS = [
     *(b"ghp_", b"a" * 20, b"sk-", b"TOKEN", b"API_KEY", b"=", b"'", b" ", b"\n", b"://", b"u:p", b"@"),
     *(b"eyJ", b".eyJ", b"-----BEGIN ", b"PRIVATE KEY-----", b"-----END ", b"X" * 30, b"_", b"AKIA"),
+    *(b"\n| ", b"A" * 44, b'"password"', b'"', b"Cookie", b"x-api-key", b"a=b;", b"key.pem-"),
     *(b"Authorization", b": ", b"Bearer ", b"1234567890ABCDEF", "é".encode(), b"x" * 600, b"\xff"),
 ]  # fmt: skip
+
+
+LINES = [b"MIIEowIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF0qJfQyH5kZ1mS3n4v5w6x7y8z9A", b"b" * 64, b"QUJD="]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["| ", "key.pem-", "web-1  | ", "  12\t", "> ", "#", "[x] ", "_", "* ", "+", "2026-11-30T04:00:00.123Z stdout F "],
+)  # fmt: skip
+def test_a_private_key_is_taken_out_whatever_stands_before_its_lines(prefix):
+    mark = prefix.encode()
+    lines = [b"-----BEGIN RSA PRIVATE KEY-----", *LINES, b"-----END RSA PRIVATE KEY-----"]
+    key = b"".join(mark + line + b"\n" for line in lines)
+    wanted = mark + b"-----BEGIN [redacted]"
+    behind = b"\n" + mark + b"what comes behind it, such as /usr/lib/python3/site-packages\n"
+    data = b"a\n" + key[:-1] + behind
+    out = through(data)
+    assert out == b"a\n" + wanted + behind
+    for cut in range(len(data)):
+        assert through(data, [cut]) == out
+    assert through(data, range(len(data))) == out
+    # A part of it, as `grep -A 3` gives it.
+    cut_off = through(mark + lines[0] + b"\n" + mark + LINES[0] + b"\n" + b"(!)\n")
+    assert LINES[0][:12] not in cut_off
+    assert cut_off.endswith(b"(!)\n")
 
 
 @given(data=st.lists(st.sampled_from(WORDS), max_size=14).map(b"".join), cuts=st.data())

@@ -21,6 +21,13 @@ _TOKEN = rb"[A-Za-z0-9_-]"
 _VALUE = rb"[^\s\"'`<>|;&]"
 _PEM_END = re.compile(rb"-----END [A-Z0-9 ]{0,32}-----")
 _PEM_END_BYTES = 48
+# What a program has put before the lines of a key: a file's name, a bar, a number. Behind it is a
+# line of it, or its last, short one.
+_PEM_PREFIX = re.compile(
+    rb"[^\n]{1,80}?(?=[A-Za-z0-9+/]{40}|[A-Za-z0-9+/]{16,40}={0,2}\r?\n|-----END )"
+    rb"|[^\n]{1,160}\n(?=[^\n]{0,80}-----END )"
+)
+_PEM_PREFIX_BYTES = 300
 _TELLING = 4
 """So many bytes of a secret that was cut off are not shown either."""
 
@@ -35,11 +42,12 @@ def _any_case(text: bytes) -> tuple[Part, ...]:
 class Shape:
     """One shape: `kept` parts are shown, `secret` ones not, nor what follows them in `body`.
 
-    `until` ends a body early; `after` is shown behind the marker. The head begins where no byte
-    of `_TOKEN` stands before it, unless it is `anywhere`.
+    `until` ends a body early; `between` are other bytes that may stand within one; `after` is
+    shown behind the marker. The head begins where no byte of `_TOKEN` stands before it, unless it
+    is `anywhere`.
     """
 
-    __slots__ = ("after", "anywhere", "body", "kept", "secret", "until")
+    __slots__ = ("after", "anywhere", "between", "body", "kept", "secret", "until")
 
     def __init__(
         self,
@@ -48,6 +56,7 @@ class Shape:
         body: bytes = _TOKEN,
         after: bytes = b"",
         until: re.Pattern[bytes] | None = None,
+        between: re.Pattern[bytes] | None = None,
         anywhere: bool = False,
     ) -> None:
         self.kept = kept
@@ -55,6 +64,7 @@ class Shape:
         self.body = re.compile(body + b"*" if body else b"")
         self.after = after
         self.until = until
+        self.between = between
         self.anywhere = anywhere
 
     def _before(self) -> bytes:
@@ -102,18 +112,54 @@ def _some(kind: bytes, count: int) -> tuple[bytes, int, int]:
 
 
 _NAME = (rb"[A-Z0-9_]", 0, 40)
+_ANY_NAME = (rb"[A-Za-z0-9_-]", 0, 24)
 _NAMES = (b"PASSWORD", b"PASSWD", b"SECRET", b"TOKEN", b"API_KEY", b"ACCESS_KEY", b"PRIVATE_KEY")
 _BLANKS = (rb"[ \t]", 0, 4)
+_QUOTE = (rb"[\"']", 0, 1)
+_ESCAPE = (rb"\\", 0, 1)
+# Members of JSON and of tables like it; `token: "x"` without quotes is also any program's.
+_MEMBERS = (b"password", b"passwd", b"secret", b"token", b"api_key", b"api-key", b"apikey",
+            b"access_key", b"accesskey", b"private_key", b"privatekey")  # fmt: skip
+_KEYS = (b"password", b"passwd", b"secret", b"api_key", b"access_key", b"private_key")
+
+# Nobody's word ends in these: they are found also where they are glued to one.
+_TELLING_PREFIXES = (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"glpat-",
+                     b"sk_live_", b"sk_test_", b"rk_live_")  # fmt: skip
 
 SHAPES = (
     # Assignments to names of environment variables: NAME_TOKEN=value.
     *(
         Shape(
             (rb"[^\s\"'`<>|;&=]", 1, 1),
-            kept=(_NAME, name, _NAME, b"=", (rb"[\"']", 0, 1)),
+            kept=(name, _NAME, b"=", _QUOTE),
             body=_VALUE,
+            anywhere=True,
         )
         for name in _NAMES
+    ),
+    # Members: "password": "value", also within a text of JSON; and password: "value".
+    *(
+        Shape(
+            (b"[^%b\\\\\\n]" % quote, 1, 1),
+            kept=(
+                *opening,
+                *_any_case(name),
+                _ANY_NAME,
+                *closing,
+                _BLANKS,
+                b":",
+                _BLANKS,
+                _ESCAPE,
+                quote,
+            ),
+            body=b"[^%b\\n]" % quote,
+        )
+        for names, opening, closing in (
+            (_MEMBERS, ((rb"[\"']", 1, 1), _ANY_NAME), (_ESCAPE, (rb"[\"']", 1, 1))),
+            (_KEYS, (), ()),
+        )
+        for name in names
+        for quote in (b'"', b"'")
     ),
     # Headers: Authorization: Bearer value.
     Shape(
@@ -130,9 +176,42 @@ SHAPES = (
         ),
         body=_VALUE,
     ),
-    # A password in a URL: scheme://user:password@.
     Shape(
-        (rb"[^\s/:@\"']", 1, 128),
+        _some(_VALUE, 16),
+        kept=(*_any_case(b"authorization"), _QUOTE, _BLANKS, b":", _BLANKS, _QUOTE),
+        body=rb"[^\r\n\"']",
+    ),
+    # Headers: X-Api-Key: value, Private-Token: value, Cookie: name=value.
+    *(
+        Shape(
+            _some(_VALUE, 8),
+            kept=(*_any_case(name), _QUOTE, _BLANKS, b":", _BLANKS, _QUOTE),
+            body=_VALUE,
+            anywhere=True,
+        )
+        for name in (b"-api-key", b"-auth-key", b"-token")
+    ),
+    *(
+        Shape(
+            (rb"[^\s\"';]", 1, 1),
+            kept=(
+                *_any_case(name),
+                _QUOTE,
+                _BLANKS,
+                b":",
+                _BLANKS,
+                _QUOTE,
+                (rb"[^\s\"'=;:,]", 1, 64),
+                b"=",
+            ),
+            body=rb"[^\r\n\"']",
+            anywhere=name.startswith(b"-"),
+        )
+        for name in (b"cookie", b"-cookie")
+    ),
+    # A password in a URL, which may hold what should have been escaped: scheme://user:password@.
+    Shape(
+        (rb"[^\s/\"'<>]", 1, 128),
         b"@",
         kept=(b"://", (rb"[^\s/:@\"']", 0, 64), b":"),
         body=b"",
@@ -146,11 +225,12 @@ SHAPES = (
         kept=(b"-----BEGIN ",),
         body=rb"[A-Za-z0-9+/=\s\\:,-]",
         until=_PEM_END,
+        between=_PEM_PREFIX,
         anywhere=True,
     ),
     # Tokens that say by their first letters what they are.
     *(
-        Shape(prefix, _some(kind, count))
+        Shape(prefix, _some(kind, count), anywhere=prefix in _TELLING_PREFIXES)
         for prefix, kind, count in (
             (b"ghp_", rb"[A-Za-z0-9]", 20),
             (b"gho_", rb"[A-Za-z0-9]", 20),
@@ -192,7 +272,8 @@ def _compiled(text: bytes, *, groups: bool = True) -> Any:
     options = re2.Options()
     options.never_capture = not groups
     options.encoding = re2.Options.Encoding.LATIN1  # bytes, whatever they are
-    options.max_mem = 16 << 20
+    # Up to here it may know its states; short of room it forgets them all, and is slow.
+    options.max_mem = 64 << 20
     return re2.compile(text, options)
 
 
@@ -253,23 +334,41 @@ class Credentials:
 
     def _skip(self, shape: Shape, data: bytes, at: int, *, final: bool) -> int:
         """Where a secret ends; it goes on, if `_inside` is still set afterwards."""
-        run = shape.body.match(data, at)
-        end = run.end() if run is not None else at
+        end = self._body_end(shape, data, at, final=final)
         stop = shape.until.search(data, at, end) if shape.until is not None else None
         if stop is not None:
             end = stop.end()
         elif end == len(data) and not final:
             # The end of a body may be cut too.
             return max(at, end - _PEM_END_BYTES) if shape.until is not None else end
+        elif shape.between is not None and not final and len(data) - end < _PEM_PREFIX_BYTES:
+            return max(at, end - _PEM_END_BYTES)
         self._inside = None
         return end
+
+    @staticmethod
+    def _body_end(shape: Shape, data: bytes, at: int, *, final: bool) -> int:
+        """Up to where all bytes are of a body."""
+        length = len(data)
+        if final and shape.between is not None:
+            data += b"\n"  # the end of a stream is one of a line
+        while True:
+            run = shape.body.match(data, at)
+            at = run.end() if run is not None else at
+            more = shape.between.match(data, at) if shape.between is not None else None
+            if more is None:
+                return min(at, length)
+            at = more.end()
 
     def _undecided(self, data: bytes, at: int, found: Any) -> int:
         """Where the first head begins whose end is still to come."""
         if found is not None and found.end() <= len(data) - WINDOW_BYTES:
             return len(data)
-        begun = _BEGINNING.search(data, max(at, len(data) - WINDOW_BYTES) - 1)
-        return len(data) if begun is None else begun.start() + 1
+        # No head has a line end in it.
+        first = max(at, len(data) - WINDOW_BYTES)
+        tail = max(first, data.rfind(b"\n", first) + 1) - 1
+        begun = _BEGINNING.search(data[tail:])
+        return len(data) if begun is None else tail + begun.start() + 1
 
 
 def _of(head: bytes) -> tuple[Shape, bytes]:

@@ -1,5 +1,7 @@
 """What is kept of a stream: the bytes themselves, or UTF-8 text, with secrets taken out.
 
+Redacted text is also without the escapes of terminals, which could stand within a secret.
+
 State goes on across chunk borders: a character or a secret may be cut anywhere. What cannot be
 decided yet is held back, within a bound; past it, it is left out and a marker says so. Nothing is
 given out that a later byte could turn into a secret. Source: seed 004, "Capture before eviction".
@@ -10,6 +12,7 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING, Any, Protocol
 
+from yarp.spool.escapes import Escapes
 from yarp.spool.receipt import Representation
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ UNDECIDED_BYTES = 64 << 10
 # How far apart it is looked at what a redactor holds: at fixed places of the stream, so that
 # chunks do not decide what is left out.
 _STEP_BYTES = 16 << 10
+_ESCAPE_BYTES = 8 << 10  # more than an escape has that is not at its end
 
 
 class Transform(Protocol):
@@ -49,8 +53,9 @@ def transform(representation: Representation, redactors: Iterable[Redactor] = ()
     """The transformation of one stream; only redacted text has redactors."""
     if representation is Representation.BINARY:
         return _Binary()
-    chained = list(redactors) if representation is Representation.REDACTED_TEXT else []
-    return _Text(chained)
+    if representation is Representation.REDACTED_TEXT:
+        return _Redacted(list(redactors))
+    return _Text()
 
 
 class _Binary:
@@ -66,34 +71,20 @@ class _Binary:
 class _Text:
     """UTF-8; what is none becomes U+FFFD, as if the whole stream had been decoded at once."""
 
-    def __init__(self, redactors: list[Redactor]) -> None:
+    undecided = omitted = 0
+
+    def __init__(self) -> None:
         self._cut = b""
-        share = (UNDECIDED_BYTES - _STEP_BYTES) // max(1, len(redactors))
-        self._links = [_Link(one, min(share, one.window_bytes)) for one in redactors]
 
     @property
     def undecoded(self) -> int:
         return len(self._cut)
 
-    @property
-    def undecided(self) -> int:
-        return sum(link.held for link in self._links)
-
-    @property
-    def omitted(self) -> int:
-        return sum(link.omitted for link in self._links)
-
     def feed(self, chunk: bytes) -> bytes:
-        text = self._decode(chunk, final=False)
-        for link in self._links:
-            text = link.feed(text)
-        return text
+        return self._decode(chunk, final=False)
 
     def finish(self, *, ended: bool) -> bytes:
-        text = self._decode(b"", final=True) if ended else b""
-        for link in self._links:
-            text = link.feed(text) + link.finish(ended=ended)
-        return text
+        return self._decode(b"", final=True) if ended else b""
 
     def _decode(self, chunk: bytes, *, final: bool) -> bytes:
         data = self._cut + chunk if self._cut else chunk
@@ -105,6 +96,36 @@ class _Text:
             text, used = codecs.utf_8_decode(data, "replace", final)
             self._cut = data[used:]
             return text.encode()
+
+
+class _Redacted(_Text):
+    """Text without what steers a terminal, that has gone through redactors."""
+
+    def __init__(self, redactors: list[Redactor]) -> None:
+        super().__init__()
+        self._escapes = Escapes()
+        share = (UNDECIDED_BYTES - _ESCAPE_BYTES - _STEP_BYTES) // max(1, len(redactors))
+        self._links = [_Link(one, min(share, one.window_bytes)) for one in redactors]
+
+    @property
+    def undecided(self) -> int:  # type: ignore[override]  # it is none where there is no redactor
+        return self._escapes.held + sum(link.held for link in self._links)
+
+    @property
+    def omitted(self) -> int:  # type: ignore[override]
+        return sum(link.omitted for link in self._links)
+
+    def feed(self, chunk: bytes) -> bytes:
+        text = self._escapes.feed(self._decode(chunk, final=False))
+        for link in self._links:
+            text = link.feed(text)
+        return text
+
+    def finish(self, *, ended: bool) -> bytes:
+        text = self._escapes.feed(super().finish(ended=ended)) + self._escapes.finish()
+        for link in self._links:
+            text = link.feed(text) + link.finish(ended=ended)
+        return text
 
 
 class _Link:

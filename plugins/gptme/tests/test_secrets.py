@@ -42,8 +42,15 @@ def test_the_longest_value_is_taken_first():
     assert through(secrets.literal_maker(VALUES)(), data) == b"[REDACTED]d [REDACTED] ab[REDACTED]"
 
 
+def test_a_value_that_the_end_of_the_stream_cut_off_is_not_shown():
+    for length in range(4, 13):
+        value = b"secret-abcdef"[:length]
+        assert through(secrets.literal_maker(VALUES)(), b"x " + value) == b"x [REDACTED]"
+
+
 def test_what_only_begins_like_a_value_stays():
-    assert through(secrets.literal_maker(VALUES)(), b"secret-ab") == b"secret-ab"
+    data = b"secret-ab is none, and neither is sec"
+    assert through(secrets.literal_maker(VALUES)(), data) == data
 
 
 def test_an_assignment_to_a_secret_name_loses_its_value_to_the_line_end():

@@ -22,6 +22,8 @@ REDACTED = b"[REDACTED]"
 # Shorter values are words that occur anyway; taking them out would say more than it hides.
 _LEAST_BYTES = 8
 _MOST_BYTES = 4096
+# So much of a value at the end of a stream is taken for one that was cut off.
+_TELLING_BYTES = 4
 _NAME_BYTES = 256
 _NAMES_OF_SECRETS = (
     r"api[-_]?key|token|secret|passwd|password|priv(?:ate)?[-_]?key|auth[-_]?key|access[-_]?key"
@@ -152,11 +154,9 @@ class Literals:
         return len(data)
 
     def finish(self) -> bytes:
-        """The rest; what only began like a value is none."""
+        """The rest; what began like a value was cut off, unless it is too short to say so."""
         data, self._rest = self._rest, b""
-        if self._pattern is None:
-            return data
-        return self._pattern.sub(REDACTED, data)
+        return data if len(data) < _TELLING_BYTES else REDACTED
 
 
 class Assignments:
