@@ -33,7 +33,7 @@ def totals(source, executor):
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(shards, "_SHARD_BYTES", 4 << 10)
+    monkeypatch.setattr(shards, "_SHARD_BYTES", 128 << 10)
 
 
 def test_the_census_says_what_was_found(filled, yarp_home):
@@ -111,9 +111,13 @@ def test_every_result_with_a_text_is_in_one_shard(filled, monkeypatch):
             "(SELECT result_key FROM tool_results WHERE output_text LIKE '%session%' LIMIT 3)"
         )
         expected = dataset.row("SELECT count(output_text) FROM tool_results")[0]
-    for size in (1, 5000, 1 << 30):
+    opened = shards.Opened()
+    for size in (64 << 10, 1 << 20, 1 << 30):
         monkeypatch.setattr(shards, "_SHARD_BYTES", size)
-        assert sum(len(list(shard.rows())) for shard in shards.shards(filled)) == expected
+        parts = shards.shards(filled)
+        assert sum(len(list(shard.rows(opened))) for shard in parts) == expected
+    opened.close()
+    Dataset.write(filled).close()  # nobody has it open any more
 
 
 def test_an_empty_dataset_has_a_census(dataset_of, yarp_home):

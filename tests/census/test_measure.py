@@ -120,15 +120,36 @@ def test_a_term_that_a_summary_loses_is_a_veto(measure):
     assert measure.tally.number("missing_recovery_marker", "summary") == 1
 
 
-def test_what_is_peculiar_about_a_text():
-    assert properties("plain") == []
-    assert properties("ä") == ["non_ascii"]
-    assert properties("a\n" + "b" * 16384) == ["long_line_16k"]
-    assert properties("b\n" * 16384) == []
-    assert properties("c" * (1 << 20)) == ["oversized_line_1m", "long_line_16k"]
-    assert properties("x" * 600 + "[... truncated]") == ["host_truncated"]
-    assert properties("Exit code 1\nx") == ["transport_outcome"]
-    assert properties("x" * 600 + "truncated" + "x" * 600) == []
+@pytest.mark.parametrize(
+    ("text", "peculiar"),
+    [
+        ("plain", ()),
+        ("ä", ("non_ascii",)),
+        ("a\n" + "b" * 16384, ("long_line_16k",)),
+        ("b" * 16384 + "\nend\n", ("long_line_16k",)),
+        ("b" * 16383 + "\n" + "c" * 16383 + "\n", ()),
+        ("b\n" * 16384, ()),
+        ("c" * (1 << 20), ("oversized_line_1m", "long_line_16k")),
+        ("x" * 600 + "[... truncated]", ("host_truncated",)),
+        ("Exit code 1\nx", ("transport_outcome",)),
+        ("x" * 600 + "truncated" + "x" * 600, ()),
+    ],
+)
+def test_what_is_peculiar_about_a_text(text, peculiar):
+    assert properties(text) == peculiar
+
+
+def test_what_was_taken_is_counted_once_and_what_command_texts_say_stays_known(
+    measure, failing_run
+):
+    measure.take(row(failing_run))
+    once = measure.taken()
+    assert measure.taken().groups == {}
+    measure.take(row(failing_run))
+    assert measure.tally.groups == once.groups
+    measure.take(row(failing_run))
+    twice = {label: [2 * number for number in numbers] for label, numbers in once.groups.items()}
+    assert measure.taken().groups == twice
 
 
 def test_a_size_band_is_by_characters(measure):

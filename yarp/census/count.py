@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from yarp.census.measure import Ceiling, Measure
-from yarp.census.shards import shards
+from yarp.census.shards import Opened, shards
 from yarp.census.tally import Tally
 
 if TYPE_CHECKING:
@@ -42,23 +42,32 @@ def count(
     compiled.settings.pruning_enabled = True
     started = time.monotonic()
     tasks = shards(source)
-    tally = Tally()
-    for done, part in enumerate(executor.run(_Work(compiled, ceiling or Ceiling()), tasks), 1):
-        tally.merge(part)
-        if progress is not None:
-            progress(done, len(tasks))
+    tally, work = Tally(), _Work(compiled, ceiling or Ceiling())
+    try:
+        for done, part in enumerate(executor.run(work, tasks), 1):
+            tally.merge(part)
+            if progress is not None:
+                progress(done, len(tasks))
+    finally:
+        work.opened.close()
     return Counted(tally, time.monotonic() - started)
 
 
-@attrs.frozen
 class _Work:
-    """Counts one shard, in whatever process."""
+    """Counts one shard after the other, in whatever process; each keeps what it has found out."""
 
-    compiled: Compiled
-    ceiling: Ceiling
+    def __init__(self, compiled: Compiled, ceiling: Ceiling) -> None:
+        self._given = compiled, ceiling
+        self._measure: Measure | None = None
+        self.opened = Opened()
+
+    def __reduce__(self) -> tuple[type[_Work], tuple[Compiled, Ceiling]]:
+        """What another process needs to begin."""
+        return _Work, self._given
 
     def __call__(self, shard: Shard) -> Tally:
-        measure = Measure(self.compiled, self.ceiling)
-        for row in shard.rows():
+        """The tally of a shard."""
+        measure = self._measure = self._measure or Measure(*self._given)
+        for row in shard.rows(self.opened):
             measure.take(row)
-        return measure.tally
+        return measure.taken()

@@ -6,9 +6,10 @@ changes a total.
 
 from __future__ import annotations
 
+import gc
 import os
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from yarp.errors import DataError, UsageError, YarpError
 
@@ -22,7 +23,7 @@ _AHEAD = 2
 
 
 class Executor(Protocol):
-    """Calls a function on each task, somewhere."""
+    """Calls a function on each task, somewhere; what it keeps is for the tasks of one process."""
 
     def run(
         self, function: Callable[[_Task], _Result], tasks: Sequence[_Task]
@@ -51,8 +52,8 @@ class Processes:
 
         # Not forked: the database's threads would not be there in the child.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, mp_context=context) as pool:
-            waiting = {pool.submit(function, task) for task in tasks}
+        with ProcessPoolExecutor(processes, context, _begin, (function,)) as pool:
+            waiting = {pool.submit(_next, task) for task in tasks}
             try:
                 while waiting:
                     done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -104,6 +105,22 @@ class Ray:
         finally:
             if ours:
                 ray.shutdown()
+
+
+class _Worker:
+    """What a process of a pool calls on each of its tasks."""
+
+    function: Callable[[Any], Any]
+
+
+def _begin(function: Callable[[Any], Any]) -> None:
+    _Worker.function = function
+    # What is there already stays, so nobody need look at it again and again.
+    gc.freeze()
+
+
+def _next(task: Any) -> Any:
+    return _Worker.function(task)
 
 
 def _call(function: Callable[[_Task], _Result], task: _Task) -> _Result:

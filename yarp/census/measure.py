@@ -43,7 +43,7 @@ _NOTICE_CHARACTERS = 500
 _REMEMBERED = 4096
 
 
-@attrs.frozen
+@attrs.define
 class Row:
     """A result with what is known of its call."""
 
@@ -73,13 +73,22 @@ class Ceiling:
         return removed if share >= self.minimum_savings_basis_points else 0
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class _Known:
     """What a command text says, whatever it printed."""
 
     planned: Plan | None
     kind: Kind
     labels: tuple[str, ...]
+
+
+if TYPE_CHECKING:
+    # Characters, bytes, lines.
+    _Size = tuple[int, int, int]
+    # Agent, tool, properties, command text, status.
+    _Described = tuple[str, str, tuple[str, ...], _Known | None, bool | None]
+    # The same with the size band, and whether the result was changed.
+    _Labels = tuple[str, str, tuple[str, ...], _Known | None, bool | None, str, bool]
 
 
 class Measure:
@@ -91,14 +100,27 @@ class Measure:
         self._compiled = compiled
         self._ceiling = ceiling or Ceiling()
         self._known: dict[str, _Known] = {}
-        self.tally = Tally()
+        self._alike: dict[_Labels, tuple[int, ...]] = {}
+        self._tally = Tally()
+
+    @property
+    def tally(self) -> Tally:
+        """All that was counted so far."""
+        for labels, numbers in self._alike.items():
+            self._add(labels, numbers)
+        self._alike.clear()
+        return self._tally
+
+    def taken(self) -> Tally:
+        """What was counted since this was asked for; what command texts say stays known."""
+        counted, self._tally = self.tally, Tally()
+        return counted
 
     def take(self, row: Row) -> None:
         """Count one result."""
         text = row.output_text
-        data = utf8(text)
-        before = (len(text), len(data), _lines(text))
-        after, changed = before, False
+        before = _size(text)
+        after = None
         key = self._shell_key(row)
         success = succeeded(row) if key is not None else None
         known = None
@@ -106,16 +128,11 @@ class Measure:
             known = self._of(command(row, key))
             if known.planned is not None and known.planned.selection is not None:
                 status = known.planned.status(None, success=success)
-                shown = self._reduced(known.planned, data, status)
+                shown = self._reduced(known.planned, utf8(text), status)
                 if shown is not None:
-                    after, changed = (len(shown), len(utf8(shown)), _lines(shown)), True
+                    after = _size(shown)
                     self._check(text, shown)
-        numbers = _numbers(before, after, changed)
-        self._count(row, numbers)
-        if known is not None:
-            self._count_shell(known, numbers, success)
-            if not changed:
-                self._count_unchanged(known, before[0])
+        self._count((row.agent, row.tool_name, properties(text), known, success), before, after)
 
     # -- what ran
 
@@ -149,34 +166,51 @@ class Measure:
         recovery = Recovery(REFERENCE, "complete", ("result_text", "result_text"))
         summary = reduction.finish(status, recovery)
         if summary.fault is not None:
-            self.tally.add("fault", "reducer")
+            self._tally.add("fault", "reducer")
         return summary.stdout.decode() if summary.changed else None
 
     def _check(self, text: str, shown: str) -> None:
         if REFERENCE not in shown:
-            self.tally.add("missing_recovery_marker", "summary")
-        before, after = text.lower(), shown.lower()
-        lost = [term for term in DIAGNOSTIC_TERMS if term in before and term not in after]
+            self._tally.add("missing_recovery_marker", "summary")
+        after = shown.lower()
+        missing = [term for term in DIAGNOSTIC_TERMS if term not in after]
+        before = text.lower() if missing else ""
+        lost = [term for term in missing if term in before]
         for term in lost:
-            self.tally.add("diagnostic_veto", term)
+            self._tally.add("diagnostic_veto", term)
         if lost:
-            self.tally.add("diagnostic_veto_result", "any")
+            self._tally.add("diagnostic_veto_result", "any")
 
     # -- counting
 
-    def _count(self, row: Row, numbers: tuple[int, ...]) -> None:
-        add = self.tally.add
-        add("total", "evaluated", numbers)
-        add("agent", row.agent, numbers)
-        add("tool", row.tool_name, numbers)
-        characters = numbers[2]
+    def _count(self, described: _Described, before: _Size, after: _Size | None) -> None:
+        """Add it to the results that are alike in all that is told of them."""
+        characters, byte_count, lines = before
         band = next((name for end, name in _SIZE_BANDS if characters < end), _LARGEST_BAND)
+        labels = (*described, band, after is not None)
+        left = before if after is None else after
+        pairs = (characters, left[0], byte_count, left[1], lines, left[2])
+        numbers = (1, int(after is not None), *pairs, self._ceiling.removable(characters))
+        found = self._alike.get(labels)
+        self._alike[labels] = numbers if found is None else tuple(map(int.__add__, found, numbers))
+
+    def _add(self, labels: _Labels, counted: tuple[int, ...]) -> None:
+        add = self._tally.add
+        agent, tool_name, peculiar, known, success, band, changed = labels
+        numbers, removable = counted[:-1], counted[-1]
+        add("total", "evaluated", numbers)
+        add("agent", agent, numbers)
+        add("tool", tool_name, numbers)
         add("size_band", band, numbers)
-        for label in properties(row.output_text):
+        for label in peculiar:
             add("result_property", label, numbers)
+        if known is not None:
+            self._count_shell(known, numbers, success)
+            if not changed:
+                self._count_unchanged(known, (numbers[0], numbers[2], removable))
 
     def _count_shell(self, known: _Known, numbers: tuple[int, ...], success: bool | None) -> None:
-        add = self.tally.add
+        add = self._tally.add
         status = "unknown" if success is None else "success" if success else "failure"
         add("total", "shell", numbers)
         add("outcome", known.kind.outcome, numbers)
@@ -191,10 +225,8 @@ class Measure:
             add("rule", f"{selection.pack}/{selection.rule}", numbers)
             add("reducer", selection.family, numbers)
 
-    def _count_unchanged(self, known: _Known, characters: int) -> None:
-        add, kind = self.tally.add, known.kind
-        removable = self._ceiling.removable(characters)
-        numbers = (1, characters, removable)
+    def _count_unchanged(self, known: _Known, numbers: tuple[int, ...]) -> None:
+        add, kind = self._tally.add, known.kind
         add("unchanged", "all", numbers)
         add("unchanged_class", kind.name, numbers)
         add("family", f"{kind.name}\t{kind.family}\t{kind.reducer}", numbers)
@@ -244,31 +276,37 @@ def succeeded(row: Row) -> bool | None:
     return None if row.is_error is None else not row.is_error
 
 
-def properties(text: str) -> list[str]:
+def properties(text: str) -> tuple[str, ...]:
     """What is peculiar about a result's text."""
     found = []
     if not text.isascii():
         found.append("non_ascii")
-    if len(text) >= _LONG_LINE_CHARACTERS:
-        longest = max(map(len, text.split("\n")))
-        if longest >= _OVERSIZED_LINE_CHARACTERS:
+    if len(text) >= _LONG_LINE_CHARACTERS and _has_line(text, _LONG_LINE_CHARACTERS):
+        if _has_line(text, _OVERSIZED_LINE_CHARACTERS):
             found.append("oversized_line_1m")
-        if longest >= _LONG_LINE_CHARACTERS:
-            found.append("long_line_16k")
-    head, tail = text[:_NOTICE_CHARACTERS], text[-_NOTICE_CHARACTERS:]
-    if any(notice in head or notice in tail for notice in _CUT_NOTICES):
+        found.append("long_line_16k")
+    ends = text[:_NOTICE_CHARACTERS] + "\0" + text[-_NOTICE_CHARACTERS:]
+    if any(notice in ends for notice in _CUT_NOTICES):
         found.append("host_truncated")
-    if any(notice in head or notice in tail for notice in _TRANSPORT):
+    if any(notice in ends for notice in _TRANSPORT):
         found.append("transport_outcome")
-    return found
+    return tuple(found)
 
 
-def _lines(text: str) -> int:
-    return text.count("\n") + (not text.endswith("\n")) if text else 0
+def _has_line(text: str, characters: int) -> bool:
+    """Whether a line has so many characters at least."""
+    start, end = 0, len(text)
+    while end - start >= characters:
+        # From the right: the short lines on the way are never looked at.
+        newline = text.rfind("\n", start, start + characters)
+        if newline < 0:
+            return True
+        start = newline + 1
+    return False
 
 
-def _numbers(
-    before: tuple[int, int, int], after: tuple[int, int, int], changed: bool
-) -> tuple[int, ...]:
-    pairs = [number for pair in zip(before, after, strict=True) for number in pair]
-    return (1, int(changed), *pairs)
+def _size(text: str) -> _Size:
+    """Characters, bytes and lines."""
+    byte_count = len(text) if text.isascii() else len(utf8(text))
+    lines = text.count("\n") + (not text.endswith("\n")) if text else 0
+    return len(text), byte_count, lines

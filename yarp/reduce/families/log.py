@@ -42,6 +42,12 @@ _TROUBLE = (
     rb"|\xd0\xbe\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba|\xd0\x9e\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba"
 )
 _ERROR = pattern_of(rb"(?i)" + _TROUBLE)
+# What `_ERROR` finds in ASCII has one of these in lower case: most lines have none.
+_STEMS = (
+    *(b"err", b"fatal", b"fail", b"exception", b"traceback", b"panic", b"denied", b"refused"),
+    *(b"killed", b"oom", b"abort", b"corrupt", b"segfault", b"segmentation", b"unreachable"),
+    *(b"cannot", b"unable", b"crash", b"timed", b"timeout", b"fehl", b"fallo"),
+)
 _NO_ERROR = pattern_of(rb"(?i)\b(?:0|no|without) (?:errors?|fail(?:ed|ures?))|\berrors?[=:] ?0\b")
 _WARN = pattern_of(
     rb"(?i)\b(?:warn(?:ing)?s?|deprecat\w*|avertissement|warnung|advertencia)\b"
@@ -100,6 +106,7 @@ _FILE_PROGRAMS = frozenset(("cat", "head", "tail", "less", "more", "zcat", "sort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
     from typing import Any
 
@@ -173,7 +180,7 @@ class _Kind:
             self.rank = _RANKS[self.level]
         elif _FRAME.match(line):
             self.rank = FRAME
-        elif _ERROR.search(line) and not _NO_ERROR.search(line):
+        elif _error_in(line) and not _NO_ERROR.search(line):
             self.rank = ERROR
         else:
             self.rank = WARNING if _WARN.search(line) else ROUTINE
@@ -367,11 +374,12 @@ class Log(Shapes):
     ) -> None:
         routine = [shape for shape, kind in kinds if kind.rank == ROUTINE and not kind.inside]
         rare = [shape for shape in routine if shape.count <= _RARE and shape.first.strip()]
+        kind_of = {shape.key: vague(shape.key) for shape in routine}
         alike: dict[bytes, int] = {}
         for shape in rare:
-            key = vague(shape.first)
+            key = kind_of[shape.key]
             alike[key] = alike.get(key, 0) + 1
-        odd = [shape for shape in rare if alike[vague(shape.first)] <= _RARE]
+        odd = [shape for shape in rare if alike[kind_of[shape.key]] <= _RARE]
         chosen = {id(shape) for shape in odd}
         worth = 2 if len(odd) <= 12 else 5
         shown: dict[bytes, int] = {}
@@ -380,7 +388,7 @@ class Log(Shapes):
         for shape in routine:
             if not shape.first.strip():
                 continue
-            key = vague(shape.first)
+            key = kind_of[shape.key]
             shown[key] = shown.get(key, 0) + 1
             if id(shape) in chosen:
                 said.append(
@@ -418,6 +426,15 @@ def _troubled(text: bytes, start: int) -> "Iterator[tuple[int, bytes]]":
         line = text[begin:done]
         if not _NO_ERROR.search(line):
             yield begin, line
+
+
+def _error_in(line: bytes) -> "re.Match[bytes] | None":
+    """The first word of trouble in a line."""
+    lowered = line.lower()
+    for stem in _STEMS if line.isascii() else (b"",):
+        if stem in lowered:
+            return _ERROR.search(line)
+    return None
 
 
 def _indented(shape: Shape) -> bool:
@@ -461,7 +478,7 @@ def _counted(shape: Shape, *, partial: bool) -> bytes:
 def _piece(line: bytes, worth: int, stream: int, level: bytes = b"") -> Piece:
     at = _LEVEL.search(line)
     start = at.end() if at else 0
-    found = _ERROR.search(line) or _WORD.search(line, start) or _WORD.search(line)
+    found = _error_in(line) or _WORD.search(line, start) or _WORD.search(line)
     if level and at:
         import re
 

@@ -127,13 +127,15 @@ class Shape:
             return len(_MATCH.findall(b"\n" + window))
         return _count(_NAMED_RUN, b"\n" + window)
 
+    def one_by_one(self, window: bytes) -> bool:
+        """Whether the matches of a window are better looked at line by line."""
+        return self.asked_context or len(window) < _SMALL_BYTES
+
     def run_end(self, window: bytes, at: int, stop: int, name_bytes: int) -> int:
         """The end of the matches of one file: the first begins `at` with its name, ends at `stop`.
 
         Of the next ones all that surely are matches too; the rest may be asked for again.
         """
-        if self.asked_context or len(window) < _SMALL_BYTES:
-            return stop + 1
         found = _FILE_RUN.match(window, at)
         return found.end() if found and len(found[1]) == name_bytes else stop + 1
 

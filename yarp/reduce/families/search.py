@@ -110,6 +110,7 @@ class Family(base.Family):
         name = matching = context = b""
         file: _File | None = None
         at, size = 0, len(window)
+        one_by_one = shape.one_by_one(window)
         while at < size:
             stop = window.find(b"\n", at)
             stop = size if stop < 0 else stop
@@ -134,6 +135,15 @@ class Family(base.Family):
                         if before.startswith(context):
                             self._keep(file, before[len(context) :], match=False)
                 self.pending.clear()
+            if one_by_one:
+                self.matches += 1
+                if file is not None:
+                    file.count += 1
+                    if len(file.lines) < LINES_PER_FILE and self.kept < LINES_KEPT:
+                        self.kept += 1
+                        file.lines.append((True, window[at + len(matching) : stop]))
+                at = stop + 1
+                continue
             end = shape.run_end(window, at, stop, len(name))
             self._count(file, window.count(b"\n", at, end) + (end > size))
             if file is not None and len(file.lines) < LINES_PER_FILE and self.kept < LINES_KEPT:

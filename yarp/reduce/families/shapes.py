@@ -17,10 +17,15 @@ _LOOK_AGAIN = 16
 _DIGITS = b"0123456789"
 _HEXADECIMAL = b"0123456789abcdefABCDEF-"
 _FEW = 16
+# The first character is taken before anything is said of it: so most are passed over at once.
 _VARYING = pattern_of(
-    rb"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-    rb"|(?<![0-9A-Za-z])(?:0x[0-9a-fA-F]+|(?=[a-f]*[0-9])[0-9a-f]{6,}(?![0-9A-Za-z]))"
-    rb"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +[0-9]+|[0-9]+(?:[.,:/][0-9]+)*"
+    rb"[0-9A-FJMNOSa-f](?:"
+    rb"[0-9a-fA-F]{7}(?<=[0-9a-fA-F]{8})(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    rb"|(?<![0-9A-Za-z].)(?:(?<=0)x[0-9a-fA-F]+"
+    rb"|(?<=[0-9a-f])(?:(?<=[0-9])|(?=[a-f]*[0-9]))[0-9a-f]{5,}(?![0-9A-Za-z]))"
+    rb"|(?<=[ADFJMNOS])(?:(?<=J)(?:an|u[nl])|(?<=F)eb|(?<=M)a[ry]|(?<=A)(?:pr|ug)|(?<=S)ep"
+    rb"|(?<=O)ct|(?<=N)ov|(?<=D)ec) +[0-9]+"
+    rb"|(?<=[0-9])[0-9]*(?:[.,:/][0-9]+)*)"
 )
 # Anchored where a word starts: a long word without a slash or a number is looked at once.
 _VALUES = pattern_of(
@@ -143,7 +148,10 @@ class Shapes:
         """Lines in a flood of ever new shapes, which nobody counts one by one."""
 
     def settled(self) -> list[Shape]:
-        """All shapes by first line, those merged that differ in numbers or identifiers only."""
+        """All shapes by first line, those merged that differ in numbers or identifiers only.
+
+        The key of each is its masked first line.
+        """
         self._merge(lambda shape: masked(shape.first))
         return sorted(self.known.values(), key=lambda shape: shape.at)
 
@@ -160,6 +168,6 @@ def masked(line: bytes) -> bytes:
     return _VARYING.sub(b"#", line)
 
 
-def vague(line: bytes) -> bytes:
-    """The masked line with values, quoted texts and paths taken out as well."""
-    return _VALUES.sub(b"*", masked(line))
+def vague(masked_line: bytes) -> bytes:
+    """A masked line with values, quoted texts and paths taken out as well."""
+    return _VALUES.sub(b"*", masked_line)
