@@ -12,6 +12,8 @@ from yarp_claude.trace import detect, project
 
 def lines(*values):
     for number, value in enumerate(values, 1):
+        if isinstance(value, dict) and value.get("uuid") == "u":
+            value = value | {"uuid": f"u-{number}"}  # noqa: PLW2901 - each record has its own
         yield Line(number, number * 100, json.dumps(value).encode(), value)
 
 
@@ -72,6 +74,7 @@ def ends(*values):
 
 
 ANSWER = said(text("There."), stop="end_turn")
+SECOND = said(text("There."), stop="end_turn", message_id="m-9")
 
 
 def test_a_transcript_is_the_first_session_that_it_names():
@@ -152,7 +155,7 @@ def test_a_persons_prompt_behind_an_end_begins_a_loop_even_under_a_known_id():
 
 
 def test_a_result_behind_an_end_returns_to_the_loop_of_its_prompt():
-    found = told(typed("a"), ANSWER, typed("b", "p-2"), ANSWER, got(prompt_id="p-1"))
+    found = told(typed("a"), ANSWER, typed("b", "p-2"), SECOND, got(prompt_id="p-1"))
     assert found[-2] == LoopEnd("loop:1", None)
     assert (found[-1].role, found[-1].loop) == ("tool.output", "loop:1")
 
@@ -233,6 +236,107 @@ def test_a_hook_that_sends_the_model_on_revokes_the_ending(sent_on):
     assert Amend("2.0", role="agent.commentary") in found
     assert sum(isinstance(one, LoopStart) for one in found) == 1
     assert found[-1] == LoopEnd("loop:1", 4)
+
+
+def test_a_late_replay_of_a_response_belongs_to_its_loop_and_ends_none():
+    usage = {"input_tokens": 1, "output_tokens": 20}
+    replay = said(text("again"), stop="end_turn")
+    replay["message"]["usage"] = usage
+    found = told(
+        typed("a"),
+        ANSWER,
+        typed("b", "p-2"),
+        said(use(), message_id="m-2", stop="tool_use"),
+        replay,
+        said(text("more"), message_id="m-2"),
+    )
+    assert [one.key for one in found if isinstance(one, LoopStart)] == ["loop:1", "loop:3"]
+    assert [one for one in found if isinstance(one, LoopEnd)] == [LoopEnd("loop:1", 2)]
+    late = [one for one in found if getattr(one, "line", 0) == 5]
+    assert [(one.role, one.loop) for one in late] == [("agent.final_answer", "loop:1")]
+    assert (found[-1].role, found[-1].loop) == ("agent.commentary", "loop:3")
+    assert [one.loop for one in found if isinstance(one, UsageSample)] == ["loop:1"]
+
+
+def test_a_replay_behind_an_end_opens_no_loop_and_steers_nobody():
+    work = said(use(), message_id="m-1", stop="tool_use")
+    found = told(
+        typed("a"),
+        work,
+        said(text("x"), stop="end_turn", message_id="m-2"),
+        said(text("late"), message_id="m-1"),
+        typed("b", "p-2"),
+    )
+    assert [one.key for one in found if isinstance(one, LoopStart)] == ["loop:1", "loop:5"]
+    assert (found[-1].role, found[-1].loop) == ("human.request", "loop:5")
+
+
+def test_what_claude_code_made_up_behind_an_end_opens_no_loop():
+    made_up = said(text("No response requested."), model="<synthetic>", message_id="made-up")
+    found = told(typed("a"), ANSWER, made_up, typed("b", "p-2"))
+    assert [one.key for one in found if isinstance(one, LoopStart)] == ["loop:1", "loop:4"]
+    assert found[-3].loop == "loop:1"
+
+
+@pytest.mark.parametrize(
+    "later", [record("system", subtype="turn_duration"), said(text("x"), stop="end_turn")]
+)
+def test_an_interruption_stays_one_whatever_ends_behind_it(later):
+    broken = prompt("[Request interrupted by user]", interruptedMessageId="m-1")
+    assert ends(typed("a"), said(use()), broken, later) == [("loop:1", 3, "interrupted")]
+
+
+def test_an_ended_response_that_a_person_broke_off_is_interrupted():
+    broken = prompt("[Request interrupted by user]", interruptedMessageId="m-1")
+    assert ends(typed("a"), ANSWER, broken)[-1] == ("loop:1", 3, "interrupted")
+
+
+def test_another_submission_before_any_answer_steers():
+    found = items(typed("a"), typed("b", "p-2"), typed("c", "p-2"))
+    assert [item.role for item in found] == ["human.request", "human.steering", "human.request"]
+    assert {item.loop for item in found} == {"loop:1"}
+
+
+def test_history_written_once_more_is_a_witness_and_nothing_else():
+    first = [
+        value | {"uuid": f"own-{number}"}
+        for number, value in enumerate(
+            (typed("a"), said(use(), text("so"), stop="tool_use"), got(), ANSWER)
+        )
+    ]
+    copies = [value | {"sessionId": "s-0", "promptId": "p-9"} for value in first]
+    found = told(*first, *copies, typed("b", "p-2"))
+    assert [one.key for one in found if isinstance(one, LoopStart)] == ["loop:1", "loop:9"]
+    assert len([one for one in found if isinstance(one, Item)]) == 6
+    further = [(one.key, one.line) for one in found if isinstance(one, Amend) and one.line]
+    assert {("1.0", 5), ("call:t-1", 6), ("2.1", 6), ("3.0", 7), ("4.0", 8)} <= set(further)
+
+
+def test_a_session_has_the_strongest_and_latest_name_that_it_was_given():
+    def named(kind, **more):
+        return {"type": kind, "sessionId": "s-1"} | more
+
+    def name(*values):
+        found = project("/x", None).feed(lines(typed("a"), *values))
+        return [one.name for one in found if isinstance(one, SessionFact) and one.name][-1:]
+
+    title, made_up = named("custom-title", customTitle="Mine"), named("ai-title", aiTitle="Its")
+    assert name(title, made_up, named("summary", summary="Sum", leafUuid="u")) == ["Mine"]
+    assert name(made_up, named("ai-title", aiTitle="Its 2")) == ["Its 2"]
+    assert name(title, named("custom-title", customTitle="Other", sessionId="s-2")) == ["Mine"]
+    assert name(named("summary", summary="of another", leafUuid="u", sessionId=None)) == []
+    assert name(named("custom-title", customTitle=" ")) == []
+
+
+@pytest.mark.parametrize(
+    "copy", [{"requestSessionId": "s-0"}, {"forkedFrom": {"sessionId": "s-0", "messageUuid": "u"}}]
+)
+def test_a_fork_names_the_session_whose_history_it_began_with(copy):
+    grand = said(text("x"), requestSessionId="s-00")
+    own = said(text("y"), requestSessionId="s-1", message_id="m-2")
+    found = project("/x", None).feed(lines(typed("a"), grand, ANSWER | copy, own))
+    origins = [one.forked_from for one in found if isinstance(one, SessionFact) and one.forked_from]
+    assert [(one.native_id, one.line) for one in origins] == [("s-00", 2), ("s-0", 3)]
 
 
 WRITERS = {
@@ -459,9 +563,14 @@ WHOLE = [
     said(text("three"), stop="end_turn", message_id="m-2"),
     prompt(notification("b1"), "p-3", promptSource="system"),
     prompt(notification("a7"), "p-3", promptSource="system"),
-    ANSWER,
+    SECOND,
     got(prompt_id="p-1"),
     typed("c"),
+    said(text("late"), stop="end_turn"),
+    {"type": "custom-title", "sessionId": "s-1", "customTitle": "x"},
+    said(text("x"), requestSessionId="s-0", message_id="m-8"),
+    typed("twice", uuid="own"),
+    typed("twice", uuid="own"),
 ]
 
 

@@ -1,10 +1,11 @@
-"""The course of a transcript: its session, and where its loops begin and end.
+"""The course of a transcript: its session, where its loops begin and end, what is told twice.
 
 Source: spec "Trace index", 8.3.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +17,45 @@ if TYPE_CHECKING:
     from yarp.plugin import Fact
     from yarp_claude.records import Record
 
+# Records that name the session, where they do it, from the least to the strongest: of two of a
+# kind the later counts.
+NAMES = {
+    "summary": "summary",
+    "ai-title": "aiTitle",
+    "agent-name": "agentName",
+    "custom-title": "customTitle",
+}
+_RANKS = {kind: rank for rank, kind in enumerate(NAMES, 1)}
+
 
 class Course:
     """How far a projection is; all that it remembers is in `_at`."""
 
     def __init__(self, state: bytes | None) -> None:
-        # session, line: identity. cwd: whether it is known.
-        # loop: the last one. running: whether it goes on. modelled: whether its model is known.
-        # answered: whether the model has said anything in it. message: the response that was
-        # read last. final: key and message of the last final answer. prompts: the loop of each
-        # prompt id.
+        # session, line: identity. cwd: whether it is known. named: the rank of its name.
+        # forked: where its history comes from. seen: the first line of each message, by digest.
+        # loop: the last one. running: whether it goes on; outcome: how it ended. modelled: whether
+        # its model is known. asked, answered: whether a person, and the model, said anything in
+        # it. final: key of its last final answer. responses: of each, its loop, the key of its
+        # final answer, and whether it ended; response: that of the record at hand. prompts: the
+        # loop of each prompt id.
         # open: calls without a result. skills: those that load one. tasks, agents: what runs in
         # the background, and the call that started it. opening: digest of a subagent's task.
         self._at: dict[str, Any] = {
             "session": None,
             "line": 0,
             "cwd": False,
+            "named": 0,
+            "forked": None,
+            "seen": {},
             "loop": None,
             "running": False,
+            "outcome": None,
             "modelled": False,
+            "asked": False,
             "answered": False,
-            "message": None,
+            "responses": {},
+            "response": None,
             "prompts": {},
             "final": None,
             "open": {},
@@ -59,6 +78,7 @@ class Course:
             if not at["cwd"] and found.cwd is not None:
                 at["cwd"] = True
                 yield SessionFact(at["session"], at["line"], working_directory=found.cwd)
+            yield from self._told(found)
             return
         of_agent = found.is_sidechain or found.uuid is None
         native = (found.agent_id if of_agent else None) or found.session_id
@@ -73,11 +93,41 @@ class Course:
             working_directory=found.cwd,
             delegated_from=None if parent is None else Link(found.line.number, native_id=parent),
         )
+        yield from self._told(found)
+
+    def _told(self, found: Record) -> Iterator[Fact]:
+        """What a record says of the session beside its identity: its name, its origin."""
+        at = self._at
+        rank = _RANKS.get(found.kind, 0)
+        if rank and rank >= at["named"] and found.session_id == at["session"]:
+            name = found.value.get(NAMES[found.kind])
+            if type(name) is str and name.strip():
+                at["named"] = rank
+                yield SessionFact(at["session"], at["line"], name=name)
+        # Each copy names where it was made: the last ones come from the parent itself.
+        origin = found.origin_session_id
+        if origin not in (None, at["forked"], at["session"], found.session_id):
+            at["forked"] = origin
+            link = Link(found.line.number, native_id=origin)
+            yield SessionFact(at["session"], at["line"], forked_from=link)
+
+    def _again(self, found: Record) -> int | None:
+        """The line on which the same message stood before; None if it is new here."""
+        if found.uuid is None:
+            return None
+        held = [
+            found.value.get(name)
+            for name in ("uuid", "type", "message", "attachment", "subtype", "content")
+        ]
+        digest = hashlib.blake2b(repr(held).encode("utf-8", "surrogatepass"), digest_size=8)
+        line = found.line.number
+        before: int = self._at["seen"].setdefault(digest.hexdigest(), line)
+        return before if before != line else None
 
     def _open(self, found: Record) -> Iterator[Fact]:
         key = f"loop:{found.line.number}"
-        self._at |= {"loop": key, "running": True, "modelled": False, "answered": False}
-        self._at["final"] = None
+        self._at |= {"loop": key, "running": True, "outcome": None, "final": None}
+        self._at |= {"modelled": False, "asked": False, "answered": False}
         yield LoopStart(key, found.line.number)
 
     def _enter(self, found: Record) -> Iterator[Fact]:
@@ -90,8 +140,16 @@ class Course:
             if found.prompt_id is not None:
                 self._at["prompts"][found.prompt_id] = self._at["loop"]
             return
-        self._at |= {"loop": known, "running": True}
+        self._at |= {"loop": known, "running": True, "outcome": None}
         yield LoopEnd(known, None)
+
+    def _end(self, found: Record, outcome: str | None = None) -> Iterator[Fact]:
+        """The last loop has ended; a later ending without an outcome takes none away."""
+        at = self._at
+        if outcome is None and not at["running"] and at["outcome"] is not None:
+            return
+        at |= {"running": False, "outcome": outcome}
+        yield LoopEnd(at["loop"], found.line.number, outcome)
 
     def _running(self) -> str | None:
         loop: str | None = self._at["loop"] if self._at["running"] else None
@@ -102,8 +160,8 @@ class Course:
         at = self._at
         if at["loop"] is None or at["running"]:
             return
-        at["running"] = True
+        at |= {"running": True, "outcome": None}
         yield LoopEnd(at["loop"], None)
         if at["final"] is not None:
-            yield Amend(at["final"][0], role="agent.commentary")
+            yield Amend(at["final"], role="agent.commentary")
             at["final"] = None

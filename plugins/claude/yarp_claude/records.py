@@ -112,6 +112,11 @@ class Record:
         return _text(self.value, "requestSessionId")
 
     @property
+    def origin_session_id(self) -> str | None:
+        """The session that a fork's copy of a record comes from, where it says so."""
+        return _text(_object(self.value, "forkedFrom"), "sessionId") or self.request_session_id
+
+    @property
     def agent_id(self) -> str | None:
         """The subagent, inside one."""
         return _text(self.value, "agentId")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from yarp.plugin import (
     Amend,
     Item,
-    LoopEnd,
     LoopModel,
     SourceOption,
     TraceReader,
@@ -101,7 +100,10 @@ class Projection(Course):
             yield from self._session(found)
             if self._at["session"] is None:
                 continue
-            if isinstance(found, Message):
+            before = self._again(found)
+            if before is not None:
+                yield from self._copied(found, before)
+            elif isinstance(found, Message):
                 if found.kind == "assistant":
                     yield from self._assistant(found)
                 else:
@@ -113,20 +115,42 @@ class Projection(Course):
             elif isinstance(found, Other) and found.kind in ("started", "result"):
                 yield from self._enter(found)
 
+    def _copied(self, found: Record, before: int) -> Iterator[Fact]:
+        """History that was written once more: a further witness, and nothing else."""
+        blocks = found.blocks if isinstance(found, Message) else []
+        keys = [_call_key(block.use.use_id) for block in blocks if block.use is not None]
+        keys += [f"{before}.{number}" for number in range(len(blocks) + 2)]
+        for key in keys:
+            yield Amend(key, line=found.line.number)
+
     # What the model said
+
+    def _response(self, message: Message) -> Iterator[Fact]:
+        """Have the response of a record known: its loop, its final answer, whether it ended.
+
+        All records of a response belong to the loop of the first, however late they come; a new
+        one behind an end opens a loop, unless Claude Code made it up.
+        """
+        at, named = self._at, message.message_id
+        if named is not None and named in at["responses"]:
+            at["response"] = at["responses"][named]
+            return
+        if at["loop"] is None or not (at["running"] or message.model == SYNTHETIC):
+            yield from self._open(message)
+        at["response"] = [at["loop"], None, False]
+        if named is not None:
+            at["responses"][named] = at["response"]
 
     def _assistant(self, message: Message) -> Iterator[Fact]:
         at = self._at
-        # A response has several records, and its first may say already that it ends.
-        same = message.message_id is not None and message.message_id == at["message"]
-        at["message"] = message.message_id
-        if at["loop"] is None or not (at["running"] or same):
-            yield from self._open(message)
-        loop = at["loop"]
-        at["answered"] = True
-        ends = message.stop_reason in ENDS
+        yield from self._response(message)
+        response = at["response"]
+        loop = response[0]
+        late = loop != at["loop"]
+        if not late:
+            at["answered"] = True
         if message.model not in (None, SYNTHETIC):
-            if not at["modelled"]:
+            if not late and not at["modelled"]:
                 at["modelled"] = True
                 yield LoopModel(loop, message.model, effort=_text(message.value, "effort"))
             yield from self._usage(message, loop)
@@ -146,21 +170,26 @@ class Projection(Course):
                 yield from self._call(message, block, loop)
             elif block.is_result:
                 yield from self._result(message, block, loop)
-        if ends:
-            at["running"] = False
-            yield LoopEnd(loop, message.line.number)
+        if message.stop_reason in ENDS:
+            # Behind a hook that sent the model on, an ending of before is none again.
+            if not late and not (response[2] and at["running"]):
+                yield from self._end(message)
+            response[2] = True
 
     def _said(self, message: Message, text: str, *, final: bool) -> Iterator[Fact]:
         at, role = self._at, "agent.commentary"
+        response = at["response"]
         if message.is_api_error:
             role = "runtime.notice"
         elif final:
             role = "agent.final_answer"
-            if at["final"] is not None and at["final"][1] == message.message_id:
-                yield Amend(at["final"][0], role="agent.commentary")
-        item = self._item(message, role, text, {"has_images": False}, at["loop"])
+            if response[1] is not None:
+                yield Amend(response[1], role="agent.commentary")
+        item = self._item(message, role, text, {"has_images": False}, response[0])
         if role == "agent.final_answer":
-            at["final"] = [item.key, message.message_id]
+            response[1] = item.key
+            if response[0] == at["loop"]:
+                at["final"] = item.key
         yield item
 
     def _usage(self, message: Message, loop: str) -> Iterator[Fact]:
@@ -237,7 +266,10 @@ class Projection(Course):
             # While a tool runs, Claude Code names no message; nobody's own words have no source.
             text in INTERRUPTIONS and message.prompt_source is None and message.origin_kind is None
         )
-        if broken_off and self._at["running"]:
+        response = self._at["responses"].get(message.interrupted_message_id or "")
+        if broken_off and (
+            self._at["running"] or (response is not None and response[0] == self._at["loop"])
+        ):
             yield from self._interrupted(message, text, has_images=has_images)
         elif text is not None or has_images:
             yield from self._prompt(message, text, has_images=has_images)
@@ -249,8 +281,7 @@ class Projection(Course):
         noted = text is not None and text.startswith(INTERRUPTED)
         if noted:
             yield self._item(message, "runtime.notice", text, {"has_images": False}, loop)
-        self._at["running"] = False
-        yield LoopEnd(loop, message.line.number, "interrupted")
+        yield from self._end(message, "interrupted")
         if not noted and (text is not None or has_images):
             yield from self._prompt(message, text, has_images=has_images)
 
@@ -303,6 +334,7 @@ class Projection(Course):
     def _begin(self, message: Message) -> Iterator[Fact]:
         if not self._at["running"]:
             yield from self._open(message)
+        self._at["asked"] = True
         if message.prompt_id is not None:
             self._at["prompts"][message.prompt_id] = self._at["loop"]
 
@@ -320,7 +352,10 @@ class Projection(Course):
             yield self._item(message, "runtime.notice", text, members, heuristic=heuristic)
             return
         # More of the same submission, until the model has said something.
-        role = "human.steering" if self._at["running"] and self._at["answered"] else "human.request"
+        at, submission = self._at, message.prompt_id
+        another = submission is not None and at["prompts"].get(submission) != at["loop"]
+        steers = at["running"] and (at["answered"] or (at["asked"] and another))
+        role = "human.steering" if steers else "human.request"
         yield from self._begin(message)
         yield self._item(message, role, text, members, heuristic=heuristic)
 
@@ -402,8 +437,7 @@ class Projection(Course):
     def _system(self, found: System) -> Iterator[Fact]:
         if found.subtype == "turn_duration":
             if self._at["loop"] is not None:
-                self._at["running"] = False
-                yield LoopEnd(self._at["loop"], found.line.number)
+                yield from self._end(found)
             return
         text, has_images = words_of(found.value.get("content"))
         if text is not None:
