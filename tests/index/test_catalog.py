@@ -237,3 +237,85 @@ def test_the_how_to_shows_statements_that_there_are():
     assert shown <= names
     (statement,) = re.findall(r"--stdin <<'END'\n(.*?)\nEND\n", page, re.DOTALL)
     assert statement == next(one.sql for one in EXAMPLES if one.name == "requests")
+
+
+# Seed 002, "Semantic SQL encoding": a fragment is nested in an item, and its parts in it.
+FRAGMENT = {"text": dict, "completeness": str, "statements": list}
+TEXT = {"value": str, "full_bytes": int, "estimated_tokens": int}
+STATEMENT = {
+    "range": dict, "parent_position?": int, "connector?": str, "pipeline?": dict,
+    "invocations": list, "redirects": list,
+}  # fmt: skip
+RANGE = {"start": int, "end": int}
+REDIRECT = {"source_fd?": str, "operator": str, "target": str, "range": dict}
+COMMAND = "if true; then a 2>&1 | b && c > out; fi; cat <<'EOF'\nx\nEOF\n"
+
+
+def told(shape):
+    """The members of a role with values of their types, but for what refers to something."""
+    samples = {"boolean": True, "integer": 7, "json": {"a": [1]}, "string": "x"}
+    return {
+        name: samples.get(kind.removesuffix("?"), kind.removesuffix("?").split("|")[0])
+        for name, kind in shape.members.items()
+        if not kind.startswith(("BlobRef", "Shell")) and not name.endswith("_id")
+    }
+
+
+def members(kind, value):
+    """Whether a member of an item is what the catalogue says."""
+    kind = kind.removesuffix("?")
+    if kind == "BlobRef":
+        return fits(value, {"blob_id": int})
+    if kind == "ShellFragment[]":
+        return value != [] and all(fits(one, FRAGMENT) for one in value)
+    plain = {"boolean": bool, "integer": int, "string": str}.get(kind)
+    if plain is not None:
+        return type(value) is plain
+    return kind == "json" or value in kind.split("|")
+
+
+def test_items_of_every_role_and_member_have_the_shapes_of_the_seed(index):
+    records = [{"t": "session", "id": "s"}, {"t": "begin", "loop": "l"}]
+    records += [
+        {"t": "call", "id": "c", "tool": "sh", "args": {"command": COMMAND}},
+        {"t": "output", "id": "c", "text": "x"},
+    ]
+    for role in ROLES:
+        if role.name == "agent.tool_call.shell":
+            continue
+        item = {"t": "item", "role": role.name, "value": told(role)}
+        links = {"session": "s"} if role.session else {}
+        if role.text in role.members:
+            links["text"] = f"a text of {role.name}"
+        records.append(item | links)
+    index.write("a.jsonl", *records)
+    assert index.sync().actions["indexed"] == 1
+    seen = {}
+    for row in index.all("SELECT semantic FROM items"):
+        semantic = orjson.loads(row["semantic"])
+        role = ROLE_BY_NAME[semantic["role"]]
+        for name, value in semantic["value"].items():
+            assert members(role.members[name], value), (role.name, name, value)
+            seen.setdefault(role.name, set()).add(name)
+    # The tests' own runtime tells of no folder of a call.
+    missing = {role.name: set(role.members) - seen.get(role.name, set()) for role in ROLES}
+    assert {name for names in missing.values() for name in names} <= {"working_directory"}
+    (fragment,) = next(
+        value["shell_fragments"] for _, role, _, value in index.items() if role.endswith("shell")
+    )
+    assert fits(fragment["text"], TEXT)
+    found = set()
+    for statement in fragment["statements"]:
+        assert fits(statement, STATEMENT)
+        assert fits(statement["range"], RANGE)
+        found |= set(statement)
+        if "pipeline" in statement:
+            assert fits(statement["pipeline"], {"id": int, "position": int})
+        for one in statement["invocations"]:
+            assert fits(one, {"program": str, "argv": list})
+            assert all(type(word) is str for word in one["argv"])
+        for one in statement["redirects"]:
+            assert fits(one, REDIRECT)
+            assert fits(one["range"], RANGE)
+    assert found == {name.removesuffix("?") for name in STATEMENT}
+    assert any("source_fd" in one for each in fragment["statements"] for one in each["redirects"])

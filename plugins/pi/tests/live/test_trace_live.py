@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from yarp.index.examples import EXAMPLES
+
 HERE = Path(__file__).parent
 SPEC = importlib.util.spec_from_file_location("yarp_pi_live", HERE / "test_live.py")
 live = importlib.util.module_from_spec(SPEC)
@@ -93,6 +95,29 @@ def test_each_scripted_fact_is_found_by_one_statement(prefix, place):
         " WHERE json_extract(c.semantic, '$.value.shell_fragments[0].statements[2].pipeline.id')"
         " IS NOT NULL",
     ) == [(1, 1)]
+
+    # The same by the statements of the documentation; Pi itself delegates nothing.
+    found = {one.name: rows(place, one.sql) for one in EXAMPLES}
+    requests = {"KINDS please", "Go on.", "In the fork."}
+    assert requests <= {row["request"] for row in found["requests"]}
+    assert "Rather in src." in {row["said"] for row in found["steering"]}
+    assert {turns[1][0][1]["command"], "touch again; sleep 30"} <= {
+        row["command"] for row in found["calls"]
+    }
+    failed = [row for row in found["outputs"] if row["command"] == turns[1][0][1]["command"]]
+    assert failed
+    assert all("Out" in row["output"] or "OuT" in row["output"] for row in failed)
+    assert {row["answer"] for row in found["answers"]} == {"done"}
+    assert ("interrupted", "Go on.") in {
+        (row["outcome"], row["request"]) for row in found["interruptions"]
+    }
+    assert found["delegations"] == []
+
+
+def rows(place, sql):
+    said = json.loads(place.yarp("index", "query", "run", sql))["data"]
+    assert said["complete"], said
+    return said["rows"]
 
 
 def until(path):
