@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from yarp.plugin import Item, Line, LoopEnd, LoopModel, LoopStart, SessionFact, UsageSample
+from yarp.plugin import Amend, Item, Line, LoopEnd, LoopModel, LoopStart, SessionFact, UsageSample
 from yarp_pi.trace import detect, project
 
 HEADER = {
@@ -20,6 +20,8 @@ HEADER = {
 
 def lines(*values):
     for number, value in enumerate(values, 1):
+        if isinstance(value, dict) and value.get("id") == "e":
+            value = value | {"id": f"e-{number}"}  # noqa: PLW2901 - each entry has its own
         yield Line(number, number * 100, json.dumps(value).encode(), value)
 
 
@@ -243,7 +245,7 @@ def test_tokens_of_an_answer_are_summed_and_counted_by_entry():
         fact for fact in told(user("a"), assistant(usage=usage)) if isinstance(fact, UsageSample)
     ]
     assert found == [
-        UsageSample("loop:2", "e", input=21, output=5, cached=7, cache_write=11, reasoning=2)
+        UsageSample("loop:2", "e-3", input=21, output=5, cached=7, cache_write=11, reasoning=2)
     ]
 
 
@@ -254,6 +256,39 @@ def test_tokens_of_version_1_have_no_identity():
     found = list(project("/x.jsonl", None).feed(lines(head, entry)))
     (sample,) = [fact for fact in found if isinstance(fact, UsageSample)]
     assert (sample.sample, sample.input, sample.cached) == (None, 3, None)
+
+
+@pytest.mark.parametrize("odd", [{"id": None}, {"id": ""}, {"id": 7}])
+def test_an_entry_without_an_id_is_told_and_each_of_its_observations_counts(odd):
+    usage = {"input": 3, "output": 5}
+    again = assistant(text("x"), usage=usage) | odd
+    found = told(user("a"), again, again, assistant(text("y"), stop="stop", usage=usage) | odd)
+    samples = [fact for fact in found if isinstance(fact, UsageSample)]
+    assert samples == [UsageSample("loop:2", None, input=3, output=5)] * 3
+    assert [fact.text for fact in found if isinstance(fact, Item)] == ["a", "x", "x", "y"]
+    assert found[-1] == LoopEnd("loop:2", 5, "completed")
+
+
+def test_an_entry_that_is_written_once_more_stays_in_its_loop_and_ends_none():
+    usage = {"input": 3, "output": 5}
+    asked = user("a") | {"id": "e1"}
+    done = assistant(text("Done."), stop="stop", usage=usage) | {"id": "e2"}
+    found = told(asked, done, asked, user("b"), done, assistant(CALL))
+    assert [fact.key for fact in found if isinstance(fact, LoopStart)] == ["loop:2", "loop:5"]
+    assert [fact for fact in found if isinstance(fact, LoopEnd)] == [
+        LoopEnd("loop:2", 3, "completed")
+    ]
+    said = [(fact.key, fact.role, fact.loop) for fact in found if isinstance(fact, Item)]
+    assert said == [
+        ("2.0", "human.request", "loop:2"),
+        ("3.0", "agent.final_answer", "loop:2"),
+        ("5.0", "human.request", "loop:5"),
+        ("3.0", "agent.final_answer", "loop:2"),
+        ("7.0", "agent.tool_call", "loop:5"),
+    ]
+    assert Amend("2.0", line=4) in found
+    samples = [fact for fact in found if isinstance(fact, UsageSample)]
+    assert [(one.loop, one.sample) for one in samples] == [("loop:2", "e2")] * 2
 
 
 WHOLE = [
@@ -268,6 +303,10 @@ WHOLE = [
     answer(toolCallId="call_2"),
     say({"summary": "so far"}, "compaction"),
     user("next"),
+    user("twice") | {"id": "own"},
+    assistant(text("twice"), stop="stop") | {"id": "own-2"},
+    user("twice") | {"id": "own"},
+    assistant(text("twice"), stop="stop") | {"id": "own-2"},
 ]
 
 

@@ -87,10 +87,13 @@ class _Session:
     def facts(self, found: Iterator[records.Record]) -> Iterator[SourceFact]:
         yield Session(self._id, instant_ms(self._header.timestamp))
         for record in found:
+            nameless = self._header.version > 1 and not record.id
             if isinstance(record, Unknown):
                 yield Issue.at(record.line, "unsupported_record", record.reason)
+            elif nameless and isinstance(record, Message):
+                yield Issue.at(record.line, "unsupported_record", "the entry has no id")
             entry = self._place(record)
-            if not isinstance(record, Message):
+            if nameless or not isinstance(record, Message):
                 continue
             if record.role == "assistant":
                 if not record.has_known_content:

@@ -64,7 +64,7 @@ def read(lines: Iterable[Line]) -> Iterator[Record]:
         if type(head) is not Header:
             return
         for entry in found:
-            yield record(entry, head.version)
+            yield record(entry)
 
 
 def header(line: Line) -> Header | Unknown:
@@ -80,7 +80,7 @@ def header(line: Line) -> Header | Unknown:
     return Header(line, value, "session", version)
 
 
-def record(line: Line, version: int) -> Record:
+def record(line: Line) -> Record:
     """The entry that one line behind the header holds."""
     value = line.value
     if type(value) is not dict:
@@ -92,8 +92,6 @@ def record(line: Line, version: int) -> Record:
         message = value.get("message")
         if type(message) is not dict or _text(message, "role") not in ROLES:
             return Unknown(line, value, kind, "a message of a role that is not known")
-        if version > 1 and not _text(value, "id"):
-            return Unknown(line, value, kind, "the entry has no id")
         return Message(line, value, kind, message["role"])
     if kind == "session" or (kind not in SILENT and type(value.get("message")) is dict):
         return Unknown(line, value, kind, "an entry of a type that is not known")

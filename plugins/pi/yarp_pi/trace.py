@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import (
+    Amend,
     Item,
     Link,
     LoopEnd,
@@ -89,20 +90,22 @@ class Projection:
     def __init__(self, state: bytes | None) -> None:
         # session, line: the header's. loop: the last one; running: whether it goes on. modelled:
         # whether its model is known. effort: as last set. calls: those that wait for an answer,
-        # by id, with the keys of item and loop.
+        # by id, with the keys of item and loop. entries: of each message its first line, its
+        # loop, and whether that ended with it.
         self._at: dict[str, Any] = {
             "session": None,
             "line": 0,
-            "version": 0,
             "loop": None,
             "running": False,
             "modelled": False,
             "effort": None,
             "calls": {},
+            "entries": {},
         }
         if state is not None:
             self._at = json.loads(state)
         self._items = 0
+        self._first = 0
 
     def state(self) -> bytes:
         """What it takes to go on."""
@@ -114,8 +117,8 @@ class Projection:
             if self._at["session"] is None:
                 yield from self._header(line)
                 continue
-            entry = record(line, self._at["version"])
-            self._items = 0
+            entry = record(line)
+            self._items, self._first = 0, line.number
             if isinstance(entry, Message):
                 yield from self._message(entry)
             elif isinstance(entry, Entry):
@@ -125,7 +128,7 @@ class Projection:
         head = header(line)
         if not isinstance(head, Header) or head.id is None:
             return
-        self._at |= {"session": head.id, "line": line.number, "version": head.version}
+        self._at |= {"session": head.id, "line": line.number}
         parent = head.parent_session
         yield SessionFact(
             head.id,
@@ -158,7 +161,13 @@ class Projection:
         yield self._item(entry, role, text, members)
 
     def _message(self, message: Message) -> Iterator[Fact]:
-        if message.role == "user":
+        known = self._at["entries"].get(message.id or "")
+        if known is not None:
+            self._first = known[0]
+        if known is not None and message.role != "assistant":
+            for number in range(2):
+                yield Amend(f"{self._first}.{number}", line=message.line.number)
+        elif message.role == "user":
             yield from self._user(message)
         elif message.role == "assistant":
             yield from self._assistant(message)
@@ -168,6 +177,8 @@ class Projection:
             yield from self._custom(message, message.message)
         else:
             yield from self._other(message)
+        if known is None and message.id and message.role != "assistant":
+            self._at["entries"][message.id] = [message.line.number, None, False]
 
     def _other(self, message: Message) -> Iterator[Fact]:
         """What is neither said nor answered: a system prompt, a command of the person's own."""
@@ -199,14 +210,21 @@ class Projection:
         yield LoopStart(key, message.line.number)
 
     def _assistant(self, message: Message) -> Iterator[Fact]:
-        if self._at["loop"] is None:
-            yield from self._open(message)
-        elif not self._at["running"]:
-            # It was tried again: what looked like the end was none.
-            self._at["running"] = True
-            yield LoopEnd(self._at["loop"], None)
-        loop = self._at["loop"]
-        if not self._at["modelled"] and message.model is not None:
+        known = self._at["entries"].get(message.id or "")
+        # An entry that is written once more belongs where it was, and ends nothing anew.
+        if known is None or known[1] is None:
+            if self._at["loop"] is None:
+                yield from self._open(message)
+            elif not self._at["running"]:
+                # It was tried again: what looked like the end was none.
+                self._at["running"] = True
+                yield LoopEnd(self._at["loop"], None)
+            known = [message.line.number, self._at["loop"], False]
+            if message.id:
+                self._at["entries"][message.id] = known
+        loop = known[1]
+        late = loop != self._at["loop"]
+        if not late and not self._at["modelled"] and message.model is not None:
             self._at["modelled"] = True
             effort = _text(message.message, "thinkingLevel") or self._at["effort"]
             yield LoopModel(loop, message.model, effort=effort)
@@ -217,24 +235,24 @@ class Projection:
                 text = _text(block.value, "thinking")
                 shown = "full" if text else "unavailable"
                 members: dict[str, Any] = {"representation": shown}
-                yield self._item(message, "agent.reasoning", text or None, members)
+                yield self._item(message, "agent.reasoning", text or None, members, loop=loop)
         said = message.text or "\n".join(
             one.text for one in blocks if one.kind == "text" and one.text
         )
         if said:
             ends = message.stop_reason == "stop"
             role = "agent.final_answer" if ends else "agent.commentary"
-            yield self._item(message, role, said, {"has_images": False})
+            yield self._item(message, role, said, {"has_images": False}, loop=loop)
         for block in blocks:
             use = block.use
             if use is not None:
                 members = {"tool_name": use.name, "arguments": use.input}
-                call = self._item(message, "agent.tool_call", None, members)
+                call = self._item(message, "agent.tool_call", None, members, loop=loop)
                 self._at["calls"][use.use_id] = [call.key, loop]
                 yield call
         outcome = OUTCOMES.get(message.stop_reason or "")
-        if outcome is not None:
-            self._at["running"] = False
+        if outcome is not None and not late and not known[2]:
+            self._at["running"], known[2] = False, True
             yield LoopEnd(loop, message.line.number, outcome)
 
     def _usage(self, message: Message, loop: str) -> Iterator[Fact]:
@@ -244,7 +262,7 @@ class Projection:
         read, written = usage.get("cacheRead"), usage.get("cacheWrite")
         yield UsageSample(
             loop,
-            message.id,
+            message.id or None,
             input=_sum(usage.get("input"), read, written),
             output=usage.get("output"),
             cached=read,
@@ -282,7 +300,7 @@ class Projection:
         call: str | None = None,
         heuristic: bool = False,
     ) -> Item:
-        key = f"{entry.line.number}.{self._items}"
+        key = f"{self._first}.{self._items}"
         self._items += 1
         return Item(
             key,
