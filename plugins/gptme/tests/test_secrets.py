@@ -90,6 +90,15 @@ def test_the_configured_credentials_are_found(yarp_home, monkeypatch):
     assert not {b"value-of-PLAIN", b"from-nowhere", b"x"} & set(found)
 
 
+def test_those_of_a_project_are_found_too(yarp_home, monkeypatch, tmp_path):
+    (tmp_path / "gptme.toml").write_text(
+        '[env]\nMY_API_KEY = "of-the-project"\n[[mcp.servers]]\nname = "a"\n'
+        '[mcp.servers.env]\nX_TOKEN = "of-its-server"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    assert {b"of-the-project", b"of-its-server"} <= set(secrets.credentials())
+
+
 def test_a_label_is_one_short_line_without_secrets(yarp_home, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "value-of-the-key")
     assert secrets.clean("curl -H value-of-the-key\n  x") == "curl -H [REDACTED] x"

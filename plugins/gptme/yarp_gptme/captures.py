@@ -7,6 +7,7 @@ It never raises into gptme. What goes wrong is in the receipt: a capture that ca
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import threading
@@ -34,6 +35,12 @@ STDOUT, STDERR = 0, 1
 MADE_UP = TIMED_OUT, OVER_CAP, UNKNOWN = -124, -125, -1
 _INLINE_BYTES = 16 << 10
 SANITATION = "gptme"
+# What stands between two commands, or opens one within another.
+_BETWEEN = re.compile(r"[;&|(){}\n`\"'!]|\b(?:then|do|else|if|while|until)\b")
+_BEFORE = re.compile(
+    r"\w+=.*|-\S*|sudo|doas|env|command|builtin|exec|nohup|nice|ionice|time|timeout|xargs|setsid"
+    r"|stdbuf|\d+[smhd]?"
+)
 _FAULT = "fault-inside-yarp"
 _SANDBOXES = ("firejail", "bwrap")
 
@@ -50,9 +57,21 @@ class Policy:
         self.never = tuple(map(str, never)) if isinstance(never, list) else ()
 
     def suppresses(self, command: str) -> bool:
-        """Whether the user keeps the output of this command from being stored."""
-        words = command.split()
-        return any(words[: len(given)] == given for given in map(str.split, self.never) if given)
+        """Whether the user keeps the output of one of these commands from being stored.
+
+        A command begins behind everything that ends another one, wherever that stands, also in
+        quotes, and behind assignments and what runs it, such as `sudo`.
+        """
+        unwanted = [given for given in map(str.split, self.never) if given]
+        for part in _BETWEEN.split(command) if unwanted else ():
+            words = part.split()
+            while words:
+                if any(words[: len(given)] == given for given in unwanted):
+                    return True
+                if not _BEFORE.fullmatch(words[0]):
+                    break
+                del words[0]
+        return False
 
     def location(self, conversation: str | None, slack_bytes: int = 0) -> SpoolLocation | None:
         """Where a conversation's captures go; None: it has no directory."""

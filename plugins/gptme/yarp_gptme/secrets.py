@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,13 @@ _NAMES_SECRET = re.compile(_NAMES_OF_SECRETS, re.IGNORECASE)
 _NAME_OF_SECRET = re.compile(_NAMES_OF_SECRETS.encode(), re.IGNORECASE)
 _ASSIGNMENT = re.compile(rb"(?<![\w-])[\w-]{1,%d}[ \t]{0,8}=" % _NAME_BYTES)
 _PERHAPS = re.compile(rb"(?<![\w-])[\w-]{1,%d}[ \t]{0,8}\Z" % _NAME_BYTES)
+# A project's, where gptme works in it.
+_PROJECT_FILES = (
+    "gptme.toml",
+    "gptme.local.toml",
+    os.path.join(".github", "gptme.toml"),
+    os.path.join(".github", "gptme.local.toml"),
+)
 _LINE_END = re.compile(rb"[\r\n]")
 
 
@@ -60,9 +68,11 @@ def credentials() -> list[bytes]:
 
 def _configured() -> Iterator[str]:
     yield from _secret_members(dict(os.environ))
+    yield from _live()
     folder = os.path.join(os.path.expanduser("~"), ".config", "gptme")
-    for name in ("config.toml", "config.local.toml"):
-        found = _table(os.path.join(folder, name))
+    user = [os.path.join(folder, name) for name in ("config.toml", "config.local.toml")]
+    for path in (*user, *_PROJECT_FILES):
+        found = _table(path)
         yield from _secret_members(found.get("env"))
         mcp = found.get("mcp")
         servers = mcp.get("servers") if isinstance(mcp, dict) else None
@@ -72,6 +82,22 @@ def _configured() -> Iterator[str]:
                 yield from _values(server.get("headers"))
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     yield from _values(_table(os.path.join(base, "gptme", "credentials.toml")).get("providers"))
+
+
+def _live() -> Iterator[str]:
+    """What gptme itself goes by, where it runs: of the user, the project and the chat."""
+    core = sys.modules.get("gptme.config")
+    try:
+        config = core.get_config() if core is not None else None
+    except Exception:  # noqa: BLE001 - gptme itself tells of a configuration that it cannot read
+        config = None
+    yield from _secret_members(getattr(config, "env_overrides", None))
+    for level in ("user", "project", "chat"):
+        found = getattr(config, level, None)
+        yield from _secret_members(getattr(found, "env", None))
+        for server in getattr(getattr(found, "mcp", None), "servers", None) or ():
+            yield from _secret_members(getattr(server, "env", None))
+            yield from _values(getattr(server, "headers", None))
 
 
 def _table(path: str) -> dict[str, Any]:

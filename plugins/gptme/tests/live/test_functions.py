@@ -548,6 +548,22 @@ found["job"] = [job.process.poll(), job.get_output()[0], len(receipts())]
     assert found["job"] == [6, "plain\n", 1]
 
 
+def test_credentials_of_the_project_and_the_chat_are_taken_out(inside):
+    found = inside("""
+from gptme.config import ChatConfig, MCPConfig, ProjectConfig, get_config
+from gptme.config.models import MCPServerConfig
+config = get_config()
+server = MCPServerConfig("a", env={"X_TOKEN": "of-a-server-123"}, headers={"A": "of-a-header-123"})
+config.project = ProjectConfig(env={"MY_API_KEY": "of-the-project-1"}, mcp=MCPConfig(servers=[server]))
+config.chat = ChatConfig(env={"MY_PASSWORD": "of-the-chat-12"})
+config.env_overrides["A_SECRET"] = "of-an-override-1"
+activate()
+command("seq 1 20000; echo of-a-server-123 of-a-header-123 of-an-override-1 of-the-project-1 of-the-chat-12")
+found["last"] = (logdir / receipts()[0]["streams"][0]["reference"]).read_text().splitlines()[-1]
+""")
+    assert found["last"] == " ".join(["[REDACTED]"] * 5)
+
+
 HELD = "descendant-holds-output"
 
 
