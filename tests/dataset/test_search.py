@@ -1,11 +1,14 @@
 """The search: exact counts, the newest hits, their lines, and filters."""
 
+import duckdb
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from yarp.dataset import textindex
 from yarp.dataset.database import Dataset
 from yarp.dataset.filters import Filters
-from yarp.dataset.search import Line, search
+from yarp.dataset.search import Line, holding_of, search
 
 
 @pytest.fixture(params=["by the index", "by reading"])
@@ -104,3 +107,43 @@ def test_marks_in_a_needle_or_a_filter_are_text(dataset_of, result, find):
 def test_an_empty_dataset_holds_nothing(dataset_of, find):
     answer = find(dataset_of(), "error")
     assert (answer.calls, answer.hits) == (0, ())
+
+
+def test_letters_of_any_case_are_those_that_the_database_lowers_to_one():
+    in_words = (
+        "SELECT chr(code), lower(chr(code)) FROM (SELECT code::INTEGER AS code FROM "
+        "range(1, 1114112) AS t (code) WHERE code NOT BETWEEN 55296 AND 57343) "
+        "WHERE lower(chr(code)) BETWEEN 'a' AND 'z' AND strlen(lower(chr(code))) = 1"
+    )
+    connection = duckdb.connect()
+    for character, lower in connection.execute(in_words).fetchall():
+        condition, parameters = holding_of(lower, ignore_case=True)
+        query = f"SELECT {condition.replace('{}', '$text')}"
+        assert connection.execute(query, {**parameters, "text": character}).fetchall() == [(True,)]
+
+
+TEXTS = st.text(
+    st.one_of(
+        st.sampled_from("aAiIkKsS\u0130\u0131\u212a\u017f äÄ()[]\\^$.*+?{}|-_/\n\t09"),
+        st.characters(codec="utf-8"),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(before=TEXTS, needle=TEXTS, text=TEXTS, after=TEXTS, ignore_case=st.booleans())
+def test_a_pattern_finds_what_the_text_finds(before, needle, text, after, ignore_case):
+    whole = before + text + after
+    condition, parameters = holding_of(needle, ignore_case=ignore_case)
+    plain = "contains(lower($text), lower($given))" if ignore_case else "contains($text, $given)"
+    query = f"SELECT {condition.replace('{}', '$text')}, {plain}"
+    with duckdb.connect() as connection:
+        for held in (
+            whole,
+            whole.replace(text, needle, 1),
+            whole.replace(text, needle.swapcase(), 1),
+        ):
+            values = {**parameters, "text": held, "given": needle}
+            found, expected = connection.execute(query, values).fetchall()[0]
+            assert found == expected

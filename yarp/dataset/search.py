@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from yarp.dataset.textindex import Narrowed, TextIndex
 
 _FIELDS = ("input_text", "output_text", "output_json")
+# Of longer ones no pattern is made.
+_PATTERN_CHARACTERS = 256
+# What else than `I` and `K` the database's `lower` makes an `i` and a `k`.
+_ALSO = {"i": "\u0130", "k": "\u212a"}
 # Of a line, so much before and after what was found.
 _AROUND_CHARACTERS = 80
 
@@ -88,7 +92,7 @@ def _find(
     ignore_case: bool,
     limit: int,
 ) -> Found:
-    holds = "contains(lower({}), lower($needle))" if ignore_case else "contains({}, $needle)"
+    holds, looked_for = holding_of(needle, ignore_case=ignore_case)
     holding = _READ
     if narrowed is not None:
         dataset.connection.register("certain", narrowed.certain)
@@ -101,12 +105,11 @@ def _find(
     for at, value in enumerate(values):
         where = where.replace("?", f"$filter{at}", 1)
         parameters[f"filter{at}"] = value
-    if "{input}" in holding:
-        parameters["needle"] = needle
+    if "{semi}" in holding:
+        parameters |= looked_for
+        fields = {name: holds.replace("{}", name) for name in _FIELDS}
         holding = holding.format(
-            semi="" if narrowed is None else "SEMI JOIN unsure USING (call_key)",
-            input=holds.format("input_text"),
-            output=f"{holds.format('output_text')} OR {holds.format('output_json')}",
+            semi="" if narrowed is None else "SEMI JOIN unsure USING (call_key)", **fields
         )
     query = _QUERY.format(holding=holding, where=where, limit=int(limit))
     try:
@@ -119,10 +122,39 @@ def _find(
     return Found(rows[0][0], hits, narrowed is not None)
 
 
+def holding_of(needle: str, *, ignore_case: bool) -> tuple[str, dict[str, object]]:
+    """A condition whether a column, `{}`, holds the needle; and its parameters.
+
+    A pattern is looked for three times as fast as a text is, and as one in a lowered text.
+    """
+    plain = "contains(lower({}), lower($needle))" if ignore_case else "contains({}, $needle)"
+    if len(needle) > _PATTERN_CHARACTERS or (ignore_case and not needle.isascii()):
+        return plain, {"needle": needle}
+    letters = [_pattern_of(character, ignore_case=ignore_case) for character in needle]
+    # As a group: a bare text would be looked for as one.
+    condition = "regexp_matches({}, $pattern)"
+    parameters: dict[str, object] = {"pattern": f"({''.join(letters)})"}
+    also = [_ALSO[letter] for letter in _ALSO if ignore_case and letter in needle.lower()]
+    if also:
+        # Apart: in the pattern they would make it five times as slow.
+        there = " OR ".join(f"contains({{}}, '{letter}')" for letter in also)
+        condition = f"({condition} OR (({there}) AND {plain}))"
+        parameters["needle"] = needle
+    return condition, parameters
+
+
+def _pattern_of(character: str, *, ignore_case: bool) -> str:
+    if not character.isalnum():
+        return f"\\x{{{ord(character):x}}}"
+    if not ignore_case or character.lower() == character.upper():
+        return character
+    return f"[{character.lower()}{character.upper()}]"
+
+
 _READ = """
-SELECT call_key FROM tool_calls {semi} WHERE {input}
+SELECT call_key FROM tool_calls {semi} WHERE {input_text}
 UNION
-SELECT call_key FROM tool_results {semi} WHERE {output}
+SELECT call_key FROM tool_results {semi} WHERE {output_text} OR {output_json}
 """
 _QUERY = """
 WITH holding AS ({holding}), found AS MATERIALIZED (

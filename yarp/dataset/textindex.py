@@ -41,8 +41,9 @@ _FETCHED_ROWS = 256
 _GONE_SHARE = 4
 # The longest words of a needle narrow most, and each takes a look at all words.
 _WORDS_ASKED = 2
-# So much text is read as fast as it is narrowed for a needle of several words.
+# So much text is read as fast as it is narrowed for a needle of several words, or for a letter.
 _SMALL_BYTES = 256 << 20
+_SHORT_CHARACTERS = 2
 # Choosing this share of the calls takes longer than to read them all.
 _MANY_SHARE = 5
 
@@ -197,7 +198,10 @@ class TextIndex:
     def narrow(self, needle: str, *, ignore_case: bool = False) -> Narrowed | None:
         """The calls in which the needle can stand; None: reading all texts takes no longer."""
         wanted = words.parts(needle)
-        if not wanted or (wanted[0].word != needle and self._text_bytes < _SMALL_BYTES):
+        if not wanted:
+            return None
+        telling = wanted[0].word == needle and len(needle) > _SHORT_CHARACTERS
+        if not telling and self._text_bytes < _SMALL_BYTES:
             return None
         queries, values = [], []
         for part in sorted(wanted, key=lambda one: len(one.word))[-_WORDS_ASKED:]:
