@@ -274,11 +274,24 @@ def test_what_a_reader_prints_is_no_part_of_the_answer(home, plugin_site, monkey
     assert trace_index("index", "sync", str(home / ".acme"))["indexed_files"] == 1
 
 
+def test_each_script_shows_examples_in_its_own_words():
+    for words, said in (
+        (["session", "metadata", "--help"], "trace-index session metadata list"),
+        (["index", "sync", "--help"], "trace-index index sync"),
+        (["query", "--help"], "trace-index query run"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True, check=True
+        )
+        assert said in done.stdout
+        assert "yarp index" not in done.stdout
+
+
 @pytest.mark.slow
 def test_a_step_that_nothing_can_stop_ends_with_the_process(synced):
     sql = "SELECT instr(zeroblob(9000000), zeroblob(4500000) || x'01')"
     said = trace_index("query", "run", sql, "--timeout-seconds", "1", status=1)
-    assert "took longer than 1 s" in said
+    assert said.startswith("trace-index: the query took longer than 1 s")
 
 
 @pytest.mark.slow

@@ -75,8 +75,11 @@ def test_paths_of_the_file_are_relative_to_the_file(home):
     [
         ("novel = 1", "unknown key novel"),
         ("[indexing]\nnovel = 1", "unknown key indexing.novel"),
-        ("[indexing]\nmax_published_text_bytes = 0", "over 0"),
-        ("[indexing]\nmax_published_text_bytes = true", "over 0"),
+        ("[indexing]\nmax_published_text_bytes = 0", "from 1 to"),
+        ("[indexing]\nmax_published_text_bytes = true", "from 1 to"),
+        ("[indexing]\nmax_published_text_bytes = 1073741825", "from 1 to"),
+        ('[[roots]]\npath = "a\\u0000b"', "must be a path"),
+        ('database = "a"\nmetadata_database = "./a"', "give each its own"),
         ('[[roots]]\npath = ""', "must be a path"),
         ("[[roots]]\nlabel = 'x'", "must be a path"),
         ("[[roots]]\npath = 'x'\n[[roots]]\npath = './x'", "stands there twice"),
@@ -97,6 +100,9 @@ def test_a_file_of_another_version_or_that_is_not_there_is_refused(home, monkeyp
     (home / "v2.toml").write_text("schema_version = 2\n")
     with pytest.raises(ConfigError, match="schema_version must be 1"):
         config.load(config="v2.toml")
+    (home / "v1.toml").write_text("schema_version = true\n")
+    with pytest.raises(ConfigError, match="schema_version must be 1"):
+        config.load(config="v1.toml")
     with pytest.raises(ConfigError, match="no such configuration file"):
         config.load(config="none.toml")
     with pytest.raises(ConfigError, match="--db is empty"):

@@ -149,6 +149,20 @@ def test_the_private_table_is_only_read_by_a_query(full):
             run(index.path, sql, metadata_database=path)
 
 
+@pytest.mark.parametrize("damage", [b"no database" * 100, b""])
+def test_metadata_that_cannot_be_read_keep_no_other_question_from_its_answer(full, damage):
+    index, path, rows = full
+    for beside_it in pathlib.Path(path).parent.glob("*-metadata.sqlite3*"):
+        beside_it.unlink()
+    pathlib.Path(path).write_bytes(damage)
+    sql = "SELECT count(*) AS n FROM sessions"
+    assert orjson.loads(orjson.dumps(run(index.path, sql, metadata_database=path)["rows"])) == [
+        {"n": 1}
+    ]
+    with pytest.raises((StorageError, DataError), match=r"metadata of sessions|session metadata"):
+        rows()
+
+
 def test_a_backup_is_a_database_of_its_own(full, tmp_path):
     _, path, _ = full
     target = str(tmp_path / "copy.sqlite3")

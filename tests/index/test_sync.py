@@ -155,16 +155,16 @@ def test_what_vanished_keeps_its_facts(index, conversation):
     assert index.dump() == before
 
 
-@pytest.mark.parametrize("compressed", [True, False])
-def test_a_file_that_was_moved_or_compressed_is_the_same_source(index, conversation, compressed):
+@pytest.mark.parametrize("name", ["a.jsonl.zst", "a.jsonl", "b.jsonl"])
+def test_a_file_that_was_moved_renamed_or_compressed_is_the_same_source(index, conversation, name):
     path = index.write("a.jsonl", *conversation)
     index.sync()
     before = index.dump()
     there = index.traces / "archived"
     there.mkdir()
-    target = there / ("a.jsonl.zst" if compressed else "a.jsonl")
+    target = there / name
     data = path.read_bytes()
-    target.write_bytes(zstandard.compress(data) if compressed else data)
+    target.write_bytes(zstandard.compress(data) if name.endswith(".zst") else data)
     path.unlink()
     index.sync()
     after = index.dump()

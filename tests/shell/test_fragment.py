@@ -139,11 +139,36 @@ def test_arguments_stay_as_they_are_written():
     ]
 
 
-@pytest.mark.parametrize("text", ["if ((", "echo 'unterminated", "a; b | ; c )", "", "a\0b"])
+@pytest.mark.parametrize(
+    "text",
+    ["if ((", "echo 'unterminated", "a; b | ; c )", "", "a\0b", "a;;b", "true;;", "a |", "A=1 > f"],
+)
 def test_a_text_that_is_not_understood_whole_is_partial(text):
     found, complete = statements(text.encode())
     assert complete is (text == "")
     assert all(one["range"]["end"] <= len(text.encode()) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "argv"),
+    [
+        ("[ -f x ] && y", ["-f", "x", "]"]),
+        ('[ ! -d "a b" -a $n -eq 1 ]', ["!", "-d", '"a b"', "-a", "$n", "-eq", "1", "]"]),
+        ("[ x = y ]", ["x", "=", "y", "]"]),
+        ('[ -n "$(ls)" ]', ["-n", '"$(ls)"', "]"]),
+    ],
+)
+def test_the_words_of_a_test_are_words(text, argv):
+    found, complete = statements(text.encode())
+    assert found[0]["invocations"] == [{"program": "[", "argv": argv}]
+    assert complete
+
+
+@pytest.mark.parametrize("text", ["a |", "A=1 > f", "&& a"])
+def test_a_command_that_is_missing_is_no_invocation(text):
+    found, _ = statements(text.encode())
+    assert all(one["invocations"] != [{"program": "", "argv": []}] for one in found)
+    assert all(one["range"]["start"] < one["range"]["end"] for one in found)
 
 
 def test_recovered_statements_of_a_broken_text_are_kept():

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import rich_click as click
 
-from yarp.cli.indexed import configured, say
-from yarp.cli.text import report, shows
+from yarp.cli.indexed import configured, program, say
+from yarp.cli.text import shows
 from yarp.errors import UsageError
 from yarp.index.catalog import ROLES
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_MOST_MEMORY_BYTES = 2 << 30
+_MOST_MEMORY_BYTES = 1 << 30
 
 
 # Queries
@@ -80,7 +80,7 @@ def query_run(
             text,
             bounds,
             metadata_database=config.metadata_database.value,
-            on_stuck=_stuck,
+            on_stuck=_stuck(program()),
         )
     )
 
@@ -94,10 +94,13 @@ def _confine_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, hard))
 
 
-def _stuck(error: YarpError) -> None:
-    report([str(error)])
-    sys.stderr.flush()
-    os._exit(1)
+def _stuck(name: str) -> Callable[[YarpError], None]:
+    def end(error: YarpError) -> None:
+        sys.stderr.write(f"{name}: {error}\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    return end
 
 
 def _one_text(

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from yarp.index.report import Report
 
 
+_LIMIT = click.IntRange(1, configuration.MOST_LIMIT_BYTES)
+
+
 def _readers() -> dict[str, TraceReader]:
     from yarp.plugins import Plugins
 
@@ -60,8 +63,8 @@ def command(
 @click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @click.option("--rebuild", is_flag=True, help="Read everything anew, and drop unused texts.")
 @click.option("--verify", is_flag=True, help="Compare every line that was indexed before.")
-@click.option("--max-record-bytes", type=click.IntRange(1), help="Of a new database's records.")
-@click.option("--max-text-bytes", type=click.IntRange(1), help="Of a new database's texts.")
+@click.option("--max-record-bytes", type=_LIMIT, help="Of a new database's records.")
+@click.option("--max-text-bytes", type=_LIMIT, help="Of a new database's texts.")
 @click.option("--include-sources", is_flag=True, help="Report every file, not just exceptions.")
 @click.option(
     "--progress",
@@ -291,8 +294,25 @@ for _one in (_index, *_OWN, _session):
     script.add_command(_one)
 
 
+def _rename(group: click.Command) -> None:
+    """Have the examples of a command, and of all below it, say the words of the script."""
+    said = group.help or ""
+    for ours, theirs in (
+        ("yarp index metadata", "trace-index session metadata"),
+        ("yarp index sync", "trace-index index sync"),
+        ("yarp index status", "trace-index index status"),
+        ("yarp index", "trace-index"),
+    ):
+        said = said.replace(ours, theirs)
+    group.help = said
+    if isinstance(group, click.Group):
+        for one in group.commands.values():
+            _rename(one)
+
+
 def main() -> int:
     """Run `trace-index`."""
+    _rename(script)
     try:
         with script.make_context("trace-index", sys.argv[1:]) as ctx:
             script.invoke(ctx)

@@ -19,6 +19,11 @@ def say(data: Any) -> None:
     click.echo(json_bytes({"data": data}))
 
 
+def program() -> str:
+    """The name by which the command was called: `yarp` or `trace-index`."""
+    return get_current_context().find_root().info_name or "yarp"
+
+
 def given() -> dict[str, str | None]:
     """The options before the command, by name; None where one is not given."""
     found: dict[str, str | None] = get_current_context().meta["yarp.index"]

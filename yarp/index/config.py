@@ -29,6 +29,8 @@ CONFIG_VARIABLE = "TRACE_INDEX_CONFIG"
 DATABASE_VARIABLE = "TRACE_INDEX_DB"
 METADATA_VARIABLE = "TRACE_INDEX_METADATA_DB"
 _LIMITS = ("max_indexed_record_bytes", "max_published_text_bytes")
+MOST_LIMIT_BYTES = 1 << 30
+"""The highest bound of records and texts: what is held in memory, and in one SQLite value."""
 
 
 @frozen
@@ -108,6 +110,10 @@ def load(
         kept = Setting(given, "file")
     if kept is None:
         kept = Setting(metadata.beside(where.value), "default")
+    if os.path.realpath(kept.value) == os.path.realpath(where.value):
+        raise ConfigError(
+            f"{kept.value}: is the database of the index and that of metadata; give each its own"
+        )
     return Config(
         file, exists, where, kept, _roots(text, base, file.value), _limits(text, file.value)
     )
@@ -132,7 +138,7 @@ def _expand(path: str) -> str:
 
 
 def _path(value: object, base: str, file: str, key: str) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or "\0" in value:
         raise ConfigError(f"{file}: {key} must be a path")
     return os.path.normpath(os.path.join(base, _expand(value)))
 
@@ -147,7 +153,8 @@ def _parse(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from error
     known = {"schema_version", "database", "metadata_database", "indexing", "roots"}
     _known(found, known, path, "")
-    if found.get("schema_version") != 1:
+    version = found.get("schema_version")
+    if type(version) is not int or version != 1:
         raise ConfigError(f"{path}: schema_version must be 1")
     return found
 
@@ -166,8 +173,10 @@ def _limits(text: Mapping[str, Any], path: str) -> dict[str, int | None]:
         raise ConfigError(f"{path}: indexing must be a table")
     _known(found, _LIMITS, path, "indexing.")
     for key, value in found.items():
-        if type(value) is not int or value < 1:
-            raise ConfigError(f"{path}: indexing.{key} must be a number of bytes over 0")
+        if type(value) is not int or not 1 <= value <= MOST_LIMIT_BYTES:
+            raise ConfigError(
+                f"{path}: indexing.{key} must be a number of bytes from 1 to {MOST_LIMIT_BYTES}"
+            )
     return {name: found.get(name) for name in _LIMITS}
 
 

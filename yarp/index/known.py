@@ -61,6 +61,14 @@ def same_head(sql: Connection, file: TraceFile, source: Known) -> bool:
     return data[-1:] == b"\n" and hashlib.sha256(data[:-1]).digest() == row[0]
 
 
+def head(sql: Connection, source: Known) -> bytes:
+    """The digest of the source's first record; empty if it has none."""
+    row = sql.execute(
+        "SELECT raw_hash FROM trace_records WHERE source_id = ? AND seq = 0", (source.id,)
+    ).fetchone()
+    return b"" if row is None else bytes(row[0])
+
+
 def begins(sql: Connection, file: TraceFile, source: Known, record_bytes: int) -> bool:
     """Whether the file begins with every record of the source, as it was indexed."""
     known = sql.execute(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from yarp import paths
-from yarp.errors import DataError, ReferenceUnknown, StorageError, UsageError
+from yarp.errors import DataError, ReferenceUnknown, StorageError, UsageError, YarpError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +62,12 @@ def beside(index: str) -> str:
     return f"{os.path.splitext(index)[0]}-metadata.sqlite3"
 
 
-def attach(connection: sqlite3.Connection, path: str | None) -> None:
-    """Let `session_metadata` be asked for; it is empty while there is no file."""
+def attach(connection: sqlite3.Connection, path: str | None) -> YarpError | None:
+    """Let `session_metadata` be asked for; it is empty while there is no file.
+
+    What keeps it from being read is given back, and then there is no such relation: all that
+    is asked of the traces themselves does without.
+    """
     source = _NOTHING
     if path is not None and os.path.exists(path):
         try:
@@ -72,11 +76,12 @@ def attach(connection: sqlite3.Connection, path: str | None) -> None:
             )
             _check(connection, path, "kept_metadata")
         except sqlite3.Error as error:
-            raise StorageError(
-                f"{path}: the metadata of sessions cannot be read ({error})"
-            ) from error
+            return StorageError(f"{path}: the metadata of sessions cannot be read ({error})")
+        except DataError as error:
+            return error
         source = "kept_metadata.entries"
     connection.execute(_VIEW.format(source=source))
+    return None
 
 
 def _check(connection: sqlite3.Connection, path: str, schema: str) -> None:

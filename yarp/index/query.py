@@ -74,7 +74,7 @@ def run(
     """The answer of one statement, as `query run` prints it.
 
     `on_stuck` is called from another thread when a single step of SQLite's outlasts the
-    deadline by two seconds, which nothing but the end of the process can stop. Raises
+    deadline by half a second, which nothing but the end of the process can stop. Raises
     UsageError for SQL that cannot be run, Overrun for what takes too long.
     """
     bounds = bounds or Bounds()
@@ -89,7 +89,7 @@ def run(
     connection = open_readonly(database)
     watch = None
     try:
-        metadata.attach(connection, metadata_database)
+        unread = metadata.attach(connection, metadata_database)
         _confine(connection)
         late = Overrun(
             f"the query took longer than {bounds.timeout_s} s; narrow it by role, session or "
@@ -98,7 +98,7 @@ def run(
         deadline = time.monotonic() + bounds.timeout_s
         connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_STEPS)
         if on_stuck is not None:
-            watch = threading.Timer(bounds.timeout_s + 2, on_stuck, (late,))
+            watch = threading.Timer(bounds.timeout_s + 0.5, on_stuck, (late,))
             watch.daemon = True
             watch.start()
         try:
@@ -106,6 +106,8 @@ def run(
         except (sqlite3.Error, sqlite3.Warning, MemoryError) as error:
             if time.monotonic() > deadline:
                 raise late from error
+            if unread is not None and "session_metadata" in str(error):
+                raise unread from error
             raise _refusal(error, sql, database) from error
     finally:
         if watch is not None:
@@ -161,7 +163,10 @@ def _answer(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> dict[st
         left -= len(encoded) + 1
         if left < 0:
             reason = "output_budget"
-            hint = "select fewer or shorter columns, or raise --max-output-bytes"
+            hint = (
+                "select fewer or shorter columns, raise --max-output-bytes, or lower "
+                "--max-cell-bytes"
+            )
             break
         rows.append(orjson.Fragment(encoded))
     incomplete = {} if reason is None else {"incomplete_reason": reason, "hint": hint}
@@ -200,6 +205,7 @@ def _refusal(error: Exception, sql: str, database: str) -> YarpError:
     if "\\n" in sql:
         hint = r"; the SQL holds a literal \n: give several lines by --stdin or --file"
     if isinstance(error, MemoryError) or found & 0xFF in (7, 18):
+        said = said or "out of memory"
         return DataError(f"a value or row is too large ({said}); select less of it")
     if found & 0xFF == 23 or "prohibited" in said or "not authorized" in said:
         return UsageError(f"the index is only read, by one SELECT ({said})")

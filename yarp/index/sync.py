@@ -88,7 +88,7 @@ class _Sync:
     report: Report
     sources: dict[str, Known] = field(factory=dict)
     skipped: dict[str, tuple[int, int, str, str]] = field(factory=dict)
-    vanished: dict[str, list[Known]] | None = None
+    vanished: dict[bytes, list[Known]] | None = None
     record_bytes: int = 0
 
     def run(self, roots: Sequence[str]) -> None:
@@ -220,21 +220,24 @@ class _Sync:
         return self._read(file, reader, source, "appended" if grown else "rebuilt")
 
     def _moved(self, file: TraceFile) -> Known | None:
-        """The source that this new file was, if it was moved or compressed since.
+        """The source that this new file was, if it was moved, renamed or compressed since.
 
-        It has that one's name and begins with all its records, and where it was is nothing.
+        It begins with all that one's records, and where that was is nothing.
         """
         if self.vanished is None:
             self.vanished = {}
             for path, source in self.sources.items():
                 if not os.path.lexists(path):
-                    self.vanished.setdefault(name_of(path), []).append(source)
+                    began = known.head(self.store.sql, source)
+                    self.vanished.setdefault(began, []).append(source)
         sql = self.store.sql
-        candidates = self.vanished.get(name_of(file.path), [])
+        head = None
+        if self.vanished:
+            head = next(file.frames(self.record_bytes, parse=False), None)
+        candidates = [] if head is None else self.vanished.get(head.sha256, [])
+        candidates.sort(key=lambda source: name_of(source.path) != name_of(file.path))
         for source in candidates:
-            if known.same_head(sql, file, source) and known.begins(
-                sql, file, source, self.record_bytes
-            ):
+            if known.begins(sql, file, source, self.record_bytes):
                 candidates.remove(source)
                 del self.sources[source.path]
                 sql.execute(

@@ -8,6 +8,8 @@ of the text. Source: seed 002, ShellFragment; spec "Trace index", 6.
 
 from __future__ import annotations
 
+import itertools
+
 from yarp.shell.parse import MAX_BYTES, syntax_tree
 
 TYPE_CHECKING = False
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 MAX_STATEMENTS = 512
 
 _JOINS = frozenset(("list", "pipeline", "negated_command"))
-_ENDS = frozenset((";", "&", ";;", ";&", ";;&", "\n"))
+_ARM_ENDS = frozenset((";;", ";&", ";;&"))
+_ENDS = _ARM_ENDS | {";", "&", "\n"}
 _LINKS = frozenset(("&&", "||", "|", "|&"))
 _GROUPS = frozenset(("subshell", "compound_statement"))
 _INVOKED = frozenset(("declaration_command", "unset_command"))
@@ -37,6 +40,7 @@ _SUBSTITUTIONS = frozenset(("command_substitution", "process_substitution"))
 _SEQUENCE_OPENERS = frozenset(
     ("if", "then", "else", "elif", "while", "until", "do", "{", "(", ")", "$(", "<(", ">(", "`")
 )
+_GROUPED = frozenset(("unary_expression", "binary_expression", "parenthesized_expression"))
 _LITERAL = frozenset(("word", "number", "raw_string", "string", "string_content"))
 _ACTIVE = frozenset("*?[]{}\\$`~")
 
@@ -51,7 +55,9 @@ def statements(text: bytes) -> tuple[list[dict[str, Any]], bool]:
     walk = _Walk(text)
     walk.sequence(root.children, None, None, ())
     found = _in_order(walk.found)[:MAX_STATEMENTS]
-    return found, not root.has_error and len(found) == len(walk.found)
+    # The grammar lets the ends of a case's arms stand anywhere.
+    stray = any(child.type in _ARM_ENDS for child in root.children)
+    return found, not root.has_error and not stray and len(found) == len(walk.found)
 
 
 def _in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -204,6 +210,8 @@ class _Walk:
         outer: Sequence[dict[str, Any]],
     ) -> None:
         node = token.node
+        if node is not None and node.start_byte == node.end_byte:
+            node = None  # made up by the grammar, where a command is missing
         redirects = [*token.redirects, *outer]
         if node is not None and node.type in _GROUPS and node.children[0].type in ("{", "("):
             # A group is no statement: what it redirects, each of its statements writes there.
@@ -281,10 +289,12 @@ class _Walk:
             elif words or (node.type == "command" and child.type != "variable_assignment"):
                 words.append(child)
         if node.type == "test_command" and node.children[0].type == "[":
-            words = list(node.children)
+            words = _operands(node)
         entry["redirects"] = own.redirects + entry["redirects"]
         extra = [word for word in (*own.words, *token.words) if word.type != "heredoc_body"]
         words += [word for word in extra if word.type not in _SUBSTITUTIONS]
+        # What the grammar made up for a missing command is no word.
+        words = [word for word in words if word.end_byte > word.start_byte]
         if words:
             program, *argv = words
             entry["invocations"].append(
@@ -353,6 +363,17 @@ class _Walk:
 
     def _text(self, node: Node) -> str:
         return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def _operands(node: Node) -> list[Node]:
+    """The words of a `[ ... ]`, which the grammar groups by their meaning."""
+    found: list[Node] = []
+    for child in node.children:
+        apart = child.type in _GROUPED and all(
+            one.end_byte < other.start_byte for one, other in itertools.pairwise(_operands(child))
+        )
+        found += _operands(child) if apart else [child]
+    return found
 
 
 def _redirect(
