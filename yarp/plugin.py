@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         UsageSample,
     )
     from yarp.index.reader import Injected, Projector, TraceReader, classify_injected
+    from yarp.index.remembered import Remembered
     from yarp.index.text import instant_ms
     from yarp.reduce.families.base import Family, Piece, Status
     from yarp.sources.content import json_sha256, rendered, without_copies
@@ -141,6 +142,7 @@ __all__ = [
     "Reducer",
     "ReferenceState",
     "Rejected",
+    "Remembered",
     "Representation",
     "Result",
     "RulePack",
@@ -180,6 +182,7 @@ _COLD = {
         *("Amend", "Drop", "Fact", "Item", "Link", "LoopEnd", "LoopModel", "LoopStart"),
         *("SessionFact", "UsageSample"),
     ),
+    "yarp.index.remembered": ("Remembered",),
     "yarp.index.reader": ("Injected", "Projector", "TraceReader", "classify_injected"),
     "yarp.index.text": ("instant_ms",),
     "yarp.sources.content": ("json_sha256", "rendered", "without_copies"),

@@ -5,11 +5,10 @@ Source: spec "Trace index", 8.3.
 
 from __future__ import annotations
 
-import hashlib
-import json
+import marshal
 from typing import TYPE_CHECKING, Any
 
-from yarp.plugin import Amend, Link, LoopEnd, LoopStart, SessionFact, instant_ms
+from yarp.plugin import Amend, Link, LoopEnd, LoopStart, Remembered, SessionFact, instant_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,12 +32,10 @@ class Course:
 
     def __init__(self, state: bytes | None) -> None:
         # session, line: identity. cwd: whether it is known. named: the rank of its name.
-        # forked: where its history comes from. seen: the first line of each message, by digest.
+        # forked: where its history comes from.
         # loop: the last one. running: whether it goes on; outcome: how it ended. modelled: whether
         # its model is known. asked, answered: whether a person, and the model, said anything in
-        # it. final: key of its last final answer. responses: of each, its loop, the key of its
-        # final answer, and whether it ended; response: that of the record at hand. prompts: the
-        # loop of each prompt id.
+        # it. final: key of its last final answer. prompts: the loop of each prompt id.
         # open: calls without a result. skills: those that load one. tasks, agents: what runs in
         # the background, and the call that started it. opening: digest of a subagent's task.
         self._at: dict[str, Any] = {
@@ -47,15 +44,12 @@ class Course:
             "cwd": False,
             "named": 0,
             "forked": None,
-            "seen": {},
             "loop": None,
             "running": False,
             "outcome": None,
             "modelled": False,
             "asked": False,
             "answered": False,
-            "responses": {},
-            "response": None,
             "prompts": {},
             "final": None,
             "open": {},
@@ -64,13 +58,16 @@ class Course:
             "agents": {},
             "opening": None,
         }
+        self._seen = Remembered(1)
+        self._responses = Remembered(4)
         if state is not None:
-            self._at = json.loads(state)
+            self._at, seen, responses = marshal.loads(state)  # noqa: S302 - the index's own
+            self._seen, self._responses = Remembered(1, seen), Remembered(4, responses)
         self._items = 0
 
     def state(self) -> bytes:
         """What it takes to go on."""
-        return json.dumps(self._at).encode()
+        return marshal.dumps((self._at, self._seen.stored(), self._responses.stored()))
 
     def _session(self, found: Record) -> Iterator[Fact]:
         at = self._at
@@ -119,10 +116,12 @@ class Course:
             found.value.get(name)
             for name in ("uuid", "type", "message", "attachment", "subtype", "content")
         ]
-        digest = hashlib.blake2b(repr(held).encode("utf-8", "surrogatepass"), digest_size=8)
-        line = found.line.number
-        before: int = self._at["seen"].setdefault(digest.hexdigest(), line)
-        return before if before != line else None
+        message = repr(held)
+        before = self._seen.get(message)
+        if before is not None:
+            return before[0]
+        self._seen[message] = (found.line.number,)
+        return None
 
     def _open(self, found: Record) -> Iterator[Fact]:
         key = f"loop:{found.line.number}"

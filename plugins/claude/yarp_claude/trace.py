@@ -89,8 +89,26 @@ def project(_locator: str, state: bytes | None) -> Projection:
     return Projection(state)
 
 
+class Response:
+    """A response of the model: its loop, the key of its final answer, and whether it ended."""
+
+    __slots__ = ("ended", "final", "loop")
+
+    def __init__(self, loop: str, final: str | None, *, ended: bool) -> None:
+        self.loop = loop
+        self.final = final
+        self.ended = ended
+
+    def numbers(self) -> tuple[int, int, int, int]:
+        """It as numbers, to be remembered."""
+        line, number = (self.final or "0.0").split(".")
+        return int(self.loop.removeprefix("loop:")), int(line), int(number), self.ended
+
+
 class Projection(Course):
     """The projection of one transcript."""
+
+    _response: Response
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Fact]:
         """The facts of these lines."""
@@ -125,27 +143,28 @@ class Projection(Course):
 
     # What the model said
 
-    def _response(self, message: Message) -> Iterator[Fact]:
+    def _meet(self, message: Message) -> Iterator[Fact]:
         """Have the response of a record known: its loop, its final answer, whether it ended.
 
         All records of a response belong to the loop of the first, however late they come; a new
         one behind an end opens a loop, unless Claude Code made it up.
         """
         at, named = self._at, message.message_id
-        if named is not None and named in at["responses"]:
-            at["response"] = at["responses"][named]
+        known = None if named is None else self._responses.get(named)
+        if known is not None:
+            loop, line, number, ended = known
+            final = f"{line}.{number}" if line else None
+            self._response = Response(f"loop:{loop}", final, ended=bool(ended))
             return
         if at["loop"] is None or not (at["running"] or message.model == SYNTHETIC):
             yield from self._open(message)
-        at["response"] = [at["loop"], None, False]
-        if named is not None:
-            at["responses"][named] = at["response"]
+        self._response = Response(at["loop"], None, ended=False)
 
     def _assistant(self, message: Message) -> Iterator[Fact]:
         at = self._at
-        yield from self._response(message)
-        response = at["response"]
-        loop = response[0]
+        yield from self._meet(message)
+        response = self._response
+        loop = response.loop
         late = loop != at["loop"]
         if not late:
             at["answered"] = True
@@ -172,23 +191,25 @@ class Projection(Course):
                 yield from self._result(message, block, loop)
         if message.stop_reason in ENDS:
             # Behind a hook that sent the model on, an ending of before is none again.
-            if not late and not (response[2] and at["running"]):
+            if not late and not (response.ended and at["running"]):
                 yield from self._end(message)
-            response[2] = True
+            response.ended = True
+        if message.message_id is not None:
+            self._responses[message.message_id] = response.numbers()
 
     def _said(self, message: Message, text: str, *, final: bool) -> Iterator[Fact]:
         at, role = self._at, "agent.commentary"
-        response = at["response"]
+        response = self._response
         if message.is_api_error:
             role = "runtime.notice"
         elif final:
             role = "agent.final_answer"
-            if response[1] is not None:
-                yield Amend(response[1], role="agent.commentary")
-        item = self._item(message, role, text, {"has_images": False}, response[0])
+            if response.final is not None:
+                yield Amend(response.final, role="agent.commentary")
+        item = self._item(message, role, text, {"has_images": False}, response.loop)
         if role == "agent.final_answer":
-            response[1] = item.key
-            if response[0] == at["loop"]:
+            response.final = item.key
+            if response.loop == at["loop"]:
                 at["final"] = item.key
         yield item
 
@@ -266,9 +287,9 @@ class Projection(Course):
             # While a tool runs, Claude Code names no message; nobody's own words have no source.
             text in INTERRUPTIONS and message.prompt_source is None and message.origin_kind is None
         )
-        response = self._at["responses"].get(message.interrupted_message_id or "")
+        known = self._responses.get(message.interrupted_message_id or "")
         if broken_off and (
-            self._at["running"] or (response is not None and response[0] == self._at["loop"])
+            self._at["running"] or (known is not None and f"loop:{known[0]}" == self._at["loop"])
         ):
             yield from self._interrupted(message, text, has_images=has_images)
         elif text is not None or has_images:

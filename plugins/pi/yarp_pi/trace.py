@@ -6,7 +6,7 @@ role alone whose a message is, so all that is human is heuristic. Source: spec "
 
 from __future__ import annotations
 
-import json
+import marshal
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from yarp.plugin import (
     LoopEnd,
     LoopModel,
     LoopStart,
+    Remembered,
     SessionFact,
     SourceOption,
     TraceReader,
@@ -90,8 +91,7 @@ class Projection:
     def __init__(self, state: bytes | None) -> None:
         # session, line: the header's. loop: the last one; running: whether it goes on. modelled:
         # whether its model is known. effort: as last set. calls: those that wait for an answer,
-        # by id, with the keys of item and loop. entries: of each message its first line, its
-        # loop, and whether that ended with it.
+        # by id, with the keys of item and loop.
         self._at: dict[str, Any] = {
             "session": None,
             "line": 0,
@@ -100,16 +100,18 @@ class Projection:
             "modelled": False,
             "effort": None,
             "calls": {},
-            "entries": {},
         }
+        # Of each message its first line, that of its loop, and whether that ended with it.
+        self._entries = Remembered(3)
         if state is not None:
-            self._at = json.loads(state)
+            self._at, entries = marshal.loads(state)  # noqa: S302 - the index's own
+            self._entries = Remembered(3, entries)
         self._items = 0
         self._first = 0
 
     def state(self) -> bytes:
         """What it takes to go on."""
-        return json.dumps(self._at).encode()
+        return marshal.dumps((self._at, self._entries.stored()))
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Fact]:
         """The facts of these lines."""
@@ -161,7 +163,7 @@ class Projection:
         yield self._item(entry, role, text, members)
 
     def _message(self, message: Message) -> Iterator[Fact]:
-        known = self._at["entries"].get(message.id or "")
+        known = self._entries.get(message.id or "")
         if known is not None:
             self._first = known[0]
         if known is not None and message.role != "assistant":
@@ -178,7 +180,7 @@ class Projection:
         else:
             yield from self._other(message)
         if known is None and message.id and message.role != "assistant":
-            self._at["entries"][message.id] = [message.line.number, None, False]
+            self._entries[message.id] = (message.line.number, 0, False)
 
     def _other(self, message: Message) -> Iterator[Fact]:
         """What is neither said nor answered: a system prompt, a command of the person's own."""
@@ -210,19 +212,18 @@ class Projection:
         yield LoopStart(key, message.line.number)
 
     def _assistant(self, message: Message) -> Iterator[Fact]:
-        known = self._at["entries"].get(message.id or "")
+        known = self._entries.get(message.id or "")
         # An entry that is written once more belongs where it was, and ends nothing anew.
-        if known is None or known[1] is None:
+        ended = known is not None and bool(known[2])
+        if known is None or not known[1]:
             if self._at["loop"] is None:
                 yield from self._open(message)
             elif not self._at["running"]:
                 # It was tried again: what looked like the end was none.
                 self._at["running"] = True
                 yield LoopEnd(self._at["loop"], None)
-            known = [message.line.number, self._at["loop"], False]
-            if message.id:
-                self._at["entries"][message.id] = known
-        loop = known[1]
+            known = (message.line.number, int(self._at["loop"].removeprefix("loop:")), 0)
+        loop = f"loop:{known[1]}"
         late = loop != self._at["loop"]
         if not late and not self._at["modelled"] and message.model is not None:
             self._at["modelled"] = True
@@ -251,8 +252,10 @@ class Projection:
                 self._at["calls"][use.use_id] = [call.key, loop]
                 yield call
         outcome = OUTCOMES.get(message.stop_reason or "")
-        if outcome is not None and not late and not known[2]:
-            self._at["running"], known[2] = False, True
+        if message.id:
+            self._entries[message.id] = (*known[:2], ended or outcome is not None)
+        if outcome is not None and not late and not ended:
+            self._at["running"] = False
             yield LoopEnd(loop, message.line.number, outcome)
 
     def _usage(self, message: Message, loop: str) -> Iterator[Fact]:
