@@ -56,11 +56,12 @@ class Opened:
 
 @attrs.frozen
 class Slice:
-    """One of `count` parts of a DuckDB dataset: the results whose row numbers lie in it."""
+    """The results of a DuckDB dataset whose row numbers lie in these parts of all `parts`."""
 
     database: str
-    number: int
-    count: int
+    first: int
+    end: int
+    parts: int
 
     def rows(self, opened: Opened) -> Iterator[Row]:
         """The results with their calls."""
@@ -72,16 +73,16 @@ class Slice:
             raise DataError(f"{self.database} cannot be read: {type(error).__name__}") from error
 
     def _rows(self, dataset: Dataset) -> Iterator[Row]:
-        (end,) = dataset.row("SELECT coalesce(max(rowid) + 1, 0) FROM tool_results")
+        (rows,) = dataset.row("SELECT coalesce(max(rowid) + 1, 0) FROM tool_results")
         reading = dataset.connection.execute(
             "SELECT s.agent, c.tool_name, c.input_format, c.input_text, r.is_error, "
             "r.output_text, r.output_json FROM tool_results AS r JOIN tool_calls AS c "
             "USING (call_key) JOIN sessions AS s USING (session_key) "
             "WHERE r.rowid >= ? AND r.rowid < ? AND r.output_text IS NOT NULL",
-            [end * self.number // self.count, end * (self.number + 1) // self.count],
+            [rows * self.first // self.parts, rows * self.end // self.parts],
         )
-        while rows := reading.fetchmany(_FETCHED_ROWS):
-            for row in rows:
+        while fetched := reading.fetchmany(_FETCHED_ROWS):
+            for row in fetched:
                 yield Row(*row)
 
 
@@ -151,5 +152,10 @@ def _groups(file: str) -> Iterator[Shard]:
 def _slices(database: str) -> Iterator[Shard]:
     # By the file alone: whoever counts a slice knows where its rows begin.
     count = min(max(1, os.path.getsize(database) // _SHARD_BYTES), _SHARDS)
-    for number in range(count):
-        yield Slice(database, number, count)
+    first, parts = 0, 4 * count
+    while first < parts:
+        # Small ones at the end, so that all processes end at the same time.
+        left = parts - first
+        end = first + (4 if left > 16 else 2 if left > 6 else 1)
+        yield Slice(database, first, end, parts)
+        first = end
