@@ -347,13 +347,19 @@ WRITERS = {
     "by a human": (prompt("a", origin={"kind": "human"}), "human.request", False),
     "by something else": (prompt("a", origin={"kind": "channel"}), "runtime.notice", False),
     "unmarked": (prompt("a"), "human.request", True),
-    "an interruption": (prompt("[Request interrupted by user]"), "runtime.notice", False),
+    "an interruption": (prompt("[Request interrupted by user]"), "runtime.notice", True),
     "a summary": (prompt("a", isCompactSummary=True), "runtime.compaction_summary", False),
     "a continuation": (
         prompt("This session is being continued from a previous conversation that"),
         "runtime.compaction_summary",
+        True,
+    ),
+    "a continuation that was pasted": (
+        typed("This session is being continued from a previous conversation that"),
+        "human.request",
         False,
     ),
+    "news that were pasted": (typed("<task-notification>x"), "human.request", False),
     "a caveat": (prompt("x", isMeta=True), "runtime.notice", False),
     "a command": (prompt("<command-name>/x</command-name>"), "runtime.context", True),
     "a shell of the person": (prompt("<bash-input>ls</bash-input>"), "runtime.context", True),
@@ -458,12 +464,13 @@ def test_news_behind_an_end_opens_a_loop():
         ({"prompt": "b", "origin": {"kind": "human"}}, "human.steering"),
         ({"prompt": [text("b")], "commandMode": "prompt"}, "human.steering"),
         ({"prompt": "b", "commandMode": "task"}, "runtime.context"),
+        ({"prompt": "<task-notification>b", "origin": {"kind": "human"}}, "human.steering"),
         ({"prompt": "b", "origin": {"kind": "channel"}}, "runtime.context"),
     ],
 )
 def test_a_queued_command_is_the_persons_or_internal(value, role):
     found = items(typed("a"), said(use()), attachment("queued_command", **value))
-    assert (found[-1].role, found[-1].text) == (role, "b")
+    assert (found[-1].role, found[-1].text[-1]) == (role, "b")
 
 
 ATTACHED = {

@@ -301,7 +301,9 @@ class Projection(Course):
         loop = self._at["loop"]
         noted = text is not None and text.startswith(INTERRUPTED)
         if noted:
-            yield self._item(message, "runtime.notice", text, {"has_images": False}, loop)
+            by_words = message.interrupted_message_id is None
+            value = {"has_images": False}
+            yield self._item(message, "runtime.notice", text, value, loop, heuristic=by_words)
         yield from self._end(message, "interrupted")
         if not noted and (text is not None or has_images):
             yield from self._prompt(message, text, has_images=has_images)
@@ -310,25 +312,30 @@ class Projection(Course):
         """A message with words or images, whoever wrote it."""
         words = text or ""
         members: dict[str, Any] = {"has_images": has_images}
+        # A person may type, or paste, whatever Claude Code writes.
+        typed = message.origin_kind == "human" or message.prompt_source in HUMAN_SOURCES
         if message.is_meta:
             yield from self._meta(message, words, has_images=has_images)
-        elif message.is_compact_summary or words.startswith(CONTINUED):
-            yield self._item(message, "runtime.compaction_summary", text, {})
-        elif words.lstrip().startswith("<task-notification>"):
+        elif message.is_compact_summary or (words.startswith(CONTINUED) and not typed):
+            by_words = not message.is_compact_summary
+            role = "runtime.compaction_summary"
+            yield self._item(message, role, text, {}, heuristic=by_words)
+        elif words.lstrip().startswith("<task-notification>") and not typed:
             yield from self._enter(message)
             yield from self._notification(message, words)
         elif message.is_sidechain:
             yield from self._task(message, text, members)
         elif message.origin_kind is not None:
             yield from self._by(message, text, members, human=message.origin_kind == "human")
-        elif message.prompt_source in HUMAN_SOURCES:
+        elif typed:
             yield from self._by(message, text, members, human=True)
         elif message.prompt_source == "system":
             yield from self._by(message, text, members, human=False)
         elif message.prompt_source == "sdk":
             yield from self._by(message, text, members, human=True, heuristic=True)
         elif words.startswith(INTERRUPTED):
-            yield self._item(message, "runtime.notice", text, {"has_images": False})
+            value = {"has_images": False}
+            yield self._item(message, "runtime.notice", text, value, heuristic=True)
         else:
             yield from self._unmarked(message, text, members)
 
@@ -440,7 +447,7 @@ class Projection(Course):
             return
         origin = value.get("origin")
         kind = _text(origin, "kind") if type(origin) is dict else None
-        if (text or "").lstrip().startswith("<task-notification>"):
+        if (text or "").lstrip().startswith("<task-notification>") and kind != "human":
             yield from self._enter(found)
             yield from self._notification(found, text or "")
             return

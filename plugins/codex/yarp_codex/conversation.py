@@ -204,7 +204,8 @@ class Conversation:
             role = "agent.delegation"
         elif text.startswith("Message Type: FINAL_ANSWER"):
             role = "subagent.report"
-        yield self.item(record, role, text, {"has_images": False})
+        by_words = role == "subagent.report"
+        yield self.item(record, role, text, {"has_images": False}, heuristic=by_words)
 
     def compaction(self, record: Record) -> Iterator[Fact]:
         """What was put in place of the history before it."""
@@ -226,6 +227,7 @@ class Conversation:
         *,
         key: str | None = None,
         session: str | None = None,
+        heuristic: bool = False,
     ) -> Item:
         """An item of this record, in the loop at hand."""
         line = record.line.number
@@ -237,6 +239,7 @@ class Conversation:
             text=text,
             value=value,
             session=session,
+            heuristic=heuristic,
         )
 
     def _put(

@@ -195,6 +195,7 @@ def test_a_skill_before_the_persons_words_is_instructions():
         ("human.request", "please"),
     ]
     assert roles(user('<skill name="x">do so</skill>'))[1] == ("human.request", None)
+    assert items(user(said))[0].heuristic
 
 
 def test_a_result_tells_failure_and_truncation_where_pi_does():

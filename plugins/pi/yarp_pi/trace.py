@@ -201,7 +201,7 @@ class Projection:
         skill = _SKILL.match(text or "")
         if text is not None and skill is not None:
             members = {"category": "skill"}
-            yield self._item(message, "runtime.instructions", skill[1], members)
+            yield self._item(message, "runtime.instructions", skill[1], members, heuristic=True)
             text = text[skill.end() :].strip()
         role = "human.steering" if steers else "human.request"
         yield self._item(message, role, text or None, {"has_images": has_images}, heuristic=True)
