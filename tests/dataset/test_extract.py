@@ -9,6 +9,8 @@ import pytest
 import zstandard
 from toy_agent import TOY, Store, call, lines, result, session
 
+from yarp.dataset.database import Dataset
+from yarp.dataset.extract import extract
 from yarp.errors import PluginError, UsageError
 from yarp.sources.facts import Rejected
 from yarp.sources.importers import Importer
@@ -245,6 +247,46 @@ def test_of_one_call_in_two_sessions_the_first_session_s_row_counts(new_store, o
     assert store.rows(
         "SELECT native_session_id, called_at_ms FROM tool_calls JOIN sessions USING (session_key)"
     ) == [("first", 1)]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_of_one_call_under_two_roots_the_same_place_s_row_counts_in_any_order(new_store, order):
+    """A file and another state of it under the same name, as a backup has it."""
+    store = new_store()
+    records = [session("s", 1), call("c", tool="one")], [session("s", 1), call("c", tool="two")]
+    roots = [store.path / "one", store.path / "two"]
+    for root in roots:
+        root.mkdir()
+    for place in order:
+        (roots[place] / "a.jsonl").write_bytes(lines(*records[place]))
+        with Dataset.write(store.database) as dataset:
+            extract(dataset, TOY, "ann", {"sessions": str(roots[place])})
+    taken = store.rows("SELECT tool_name FROM tool_calls")
+    first = store.rows("""
+        SELECT root_path FROM source_items JOIN source_roots USING (source_root_key)
+        ORDER BY source_item_key LIMIT 1""")
+    assert taken == [(first[0][0].rsplit("/", 1)[1],)]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_copy_s_text_belongs_to_one_of_several_originals_in_any_order(new_store, order):
+    """Two files of one session tell more of a result, each in its own way; the fork only its text."""
+    told = [
+        ("a.jsonl", session("origin", 10), {"from": "a"}),
+        ("b.jsonl", session("origin", 10), {"from": "b"}),
+        ("c.jsonl", session("fork", 20), None),
+    ]
+    once, apart = new_store(), new_store()
+    for store, places in ((once, range(3)), (apart, order)):
+        for place in places:
+            name, head, structure = told[place]
+            given = {} if structure is None else {"json": structure}
+            store.write(name, head, call("x", copy=["u"]), {**result("x", copy=["u"]), **given})
+            if store is apart:
+                store.extract()
+    once.extract()
+    assert once.rows("SELECT count(*), count(output_json) FROM tool_results") == [(2, 2)]
+    assert without_places(apart) == without_places(once)
 
 
 def test_when_the_origin_drops_a_call_its_copy_takes_over(store):

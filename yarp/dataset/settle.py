@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A link's rank: of all places that say a call, the lowest is whose row counts.
 _RANK = """(s.started_at_ms IS NULL, coalesce(s.started_at_ms, 0), s.native_session_id, l.weight,
-  i.relative_path, l.own_key)"""
+  i.relative_path, l.source_item_key, l.own_key)"""
 _LINKS = f"""
   SELECT l.source_item_key, l.own_key, l.group_key, l.owns, {_RANK} AS rank
   FROM private.call_links AS l JOIN sessions AS s USING (session_key)
@@ -196,31 +196,37 @@ def _let_originals_tell(dataset: Dataset) -> None:
     """Give a copy's result to the original's with the same text, whatever else that one tells.
 
     A fork may copy what the model was given and leave out what happened. Then its result tells
-    less of the same call, and is no variant of it. Read once more, it comes back without an
-    observation: those it had are the original's by then.
+    less of the same call, and is no variant of it. Where several originals have that text, all
+    copies go to the one with the lowest key, also those that were given to another before it
+    came. Read once more, a copy's result comes back without an observation: those it had are the
+    original's by then.
     """
     run = dataset.connection.execute
     run("""
-        CREATE TEMP TABLE lesser AS
-        WITH said AS (
-          SELECT r.call_key, r.result_key, r.output_text, bool_or(l.own_key IS NOT NULL) AS own
-          FROM tool_results AS r
-          SEMI JOIN (SELECT call_key FROM tool_results GROUP BY ALL HAVING count(*) > 1)
-            USING (call_key)
-          LEFT JOIN observations AS o ON o.result_key = r.result_key
-          LEFT JOIN private.call_links AS l
-            ON l.source_item_key = o.source_item_key AND l.own_key = r.call_key
-          GROUP BY ALL)
-        SELECT copy.result_key AS old, min(original.result_key) AS new
-        FROM said AS copy JOIN said AS original
-          ON original.call_key = copy.call_key AND original.output_text = copy.output_text
-        WHERE original.own AND NOT copy.own
-        GROUP BY ALL HAVING count(*) = 1""")
+        CREATE TEMP TABLE said AS
+        SELECT r.call_key, r.result_key, r.output_text, bool_or(l.own_key IS NOT NULL) AS own
+        FROM tool_results AS r
+        SEMI JOIN (SELECT call_key FROM tool_results GROUP BY ALL HAVING count(*) > 1)
+          USING (call_key)
+        LEFT JOIN observations AS o ON o.result_key = r.result_key
+        LEFT JOIN private.call_links AS l
+          ON l.source_item_key = o.source_item_key AND l.own_key = r.call_key
+        GROUP BY ALL""")
     run("""
-        UPDATE observations SET result_key = l.new FROM lesser AS l
-        WHERE observations.result_key = l.old""")
-    run("DELETE FROM tool_results WHERE result_key IN (SELECT old FROM lesser)")
-    run("DROP TABLE lesser")
+        CREATE TEMP TABLE told AS
+        SELECT s.call_key, s.result_key AS old, s.own, t.new FROM said AS s
+        JOIN (SELECT call_key, output_text, min(result_key) AS new FROM said WHERE own
+          GROUP BY ALL) AS t
+          ON t.call_key = s.call_key AND t.output_text = s.output_text
+        WHERE s.result_key <> t.new""")
+    run("""
+        UPDATE observations SET result_key = t.new FROM told AS t
+        WHERE observations.result_key = t.old AND NOT EXISTS (
+          FROM private.call_links AS l
+          WHERE l.source_item_key = observations.source_item_key AND l.own_key = t.call_key)""")
+    run("DELETE FROM tool_results WHERE result_key IN (SELECT old FROM told WHERE NOT own)")
+    run("DROP TABLE told")
+    run("DROP TABLE said")
 
 
 def _quarantine(dataset: Dataset, tables: Tables, run_key: str) -> None:

@@ -276,7 +276,7 @@ class _Group:
         with self._tables.values([(key,) for key in calls], key="VARCHAR") as given:
             found = self._execute(f"""
                 SELECT c.*, l.source_item_key, s.started_at_ms IS NULL, s.started_at_ms,
-                  s.native_session_id, l.weight, i.relative_path
+                  s.native_session_id, l.weight, i.relative_path, l.source_item_key
                 FROM tool_calls AS c JOIN {given} AS g ON g.key = c.call_key
                 LEFT JOIN private.call_links AS l ON l.own_key = c.call_key AND l.owns
                 LEFT JOIN sessions AS s ON s.session_key = l.session_key
@@ -402,4 +402,11 @@ def _rank(call: CallRow, outcome: Outcome) -> tuple[Any, ...]:
     """Orders the places that say one call: the lowest is whose row counts."""
     assert outcome.rows is not None  # noqa: S101 - for the type checker
     _, _, _, native, started = outcome.rows.sessions[call.link.session_key or ""]
-    return (started is None, started or 0, native, call.link.weight, outcome.relative_path)
+    return (
+        started is None,
+        started or 0,
+        native,
+        call.link.weight,
+        outcome.relative_path,
+        outcome.source_item_key,
+    )
