@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +17,19 @@ from yarp.testing.trace import TraceSuite
 
 class TestGptme(HostSuite):
     plugin = "gptme"
+
+    def test_what_gptme_has_no_hook_for_is_said_by_the_command_line(self, yarp_home):
+        words = [sys.executable, "-m", "yarp", "hosts", "show", "gptme"]
+        done = subprocess.run(words, cwd=yarp_home, capture_output=True, text=True, check=True)
+        said = " ".join(done.stdout.split())
+        for hook in ("process.output", "job.start", "job.end", "tool.execute.error"):
+            assert re.search(rf"Missing hooks? [\w., ]*{re.escape(hook)}\b", said), hook
+        for step in ("cannot refuse a call", "as an MCP server reach no hook", "has no messages"):
+            assert step in said
+        # And the README names the same.
+        readme = (Path(__file__).parents[1] / "README.md").read_text()
+        for hook in ("process.output", "job.start", "job.end", "tool.execute.error"):
+            assert hook in readme
 
 
 class TestGptmeImporter(ImporterSuite):

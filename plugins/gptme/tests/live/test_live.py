@@ -128,6 +128,9 @@ def test_a_huge_output_keeps_every_byte_and_shows_head_and_tail(place):
     assert len(shown) < 10_000
     for part in ("1\n2\n", "\n60000", receipt["capture_id"], "348894 bytes, whole in /"):
         assert part in shown
+    # What a receipt names is attached to no message, neither by gptme nor by us.
+    log = (place.conversation() / "conversation.jsonl").read_text().splitlines()
+    assert not [message for message in map(json.loads, log) if message.get("files")]
     # gptme itself wrote no second copy.
     assert not (place.conversation() / "tool-outputs" / "shell").exists()
     call = place.calls()["call_demo_0_0"]
