@@ -25,6 +25,7 @@ from yarp.spool.receipt import (
     Accounting,
     CaptureState,
     Identity,
+    PreviewFact,
     PreviewState,
     ProcessState,
     Receipt,
@@ -95,6 +96,7 @@ class Spool:
         self._told = published
         self._created_at_ms = _now_ms()
         self._promoted_at: tuple[int, ...] | None = None
+        self._showed: tuple[PreviewFact | None] | None = None
         self._outcome = Outcome(ProcessState.RUNNING)
         self._accounts = Accounts(len(self.streams))
         self._turns = [threading.Lock() for _ in self.streams]
@@ -269,8 +271,10 @@ class Spool:
             self._doubt = "undecided-omitted"
         else:
             self._doubt = upstream
-        if self._inline is not None and self._shown().fact.state is PreviewState.HEAD_TAIL:
-            self.to_files()
+        if self._inline is not None and self.capture not in _NOWHERE:
+            shown = self._preview_fact()
+            if shown is None or shown.state is PreviewState.HEAD_TAIL:
+                self.to_files()
         if self._inline is None and self.capture not in _NOWHERE:
             self._receipt = self._store.close(self._final, self._settle_seconds)
             self._published = self._receipt is not None
@@ -296,6 +300,13 @@ class Spool:
         if state not in (CaptureState.PENDING, CaptureState.COMPLETE):
             notes = (f"capture {state}" + (f": {reason}" if reason else ""), *notes)
         return self._shown(notes)
+
+    def showed(self, fact: PreviewFact | None) -> None:
+        """Say, before `finish`, what the host shows in the place of `preview()`.
+
+        The receipt states that, and files are needed where it is not all. None: nobody knows.
+        """
+        self._showed = (fact,)
 
     def promote(self, job_id: str) -> tuple[int, ...]:
         """Make a job of a call in the foreground; how much of each stream was observed by then.
@@ -342,6 +353,11 @@ class Spool:
             return CaptureState.FAILED, reason
         return state, reason
 
+    def _preview_fact(self) -> PreviewFact | None:
+        if self._showed is not None:
+            return self._showed[0]
+        return self._shown().fact if self._transforms else None
+
     def _shown(self, notes: Sequence[str] = ()) -> Preview:
         return preview.make(
             list(zip(self.streams, self._ends, strict=True)),
@@ -361,7 +377,7 @@ class Spool:
             capture=state,
             capture_reason=reason,
             representation=self.representation,
-            preview=self._shown().fact if self._transforms else None,
+            preview=self._preview_fact(),
             streams=tuple(
                 statement.of_stream(n, name, self.accounting(n), files, final=final, inline=inline)
                 for n, name in enumerate(self.streams)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import CaptureState
 from yarp_gptme.captures import STDERR, STDOUT, Capture, Policy, at_end
-from yarp_gptme.foreground import ATTRIBUTE, Shell, capture_of, conclude
+from yarp_gptme.foreground import ATTRIBUTE, capture_of, conclude
 from yarp_gptme.patches import Target
 from yarp_gptme.say import fault
+from yarp_gptme.shells import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 STDOUT, STDERR = 0, 1
 # Codes that gptme makes up, where nobody knows the process's own.
 MADE_UP = TIMED_OUT, OVER_CAP, UNKNOWN = -124, -125, -1
-_INLINE_BYTES = 16 << 10
+# What gptme shows without a cut, about 40,000 characters of UTF-8, needs no file.
+_INLINE_BYTES = 160 << 10
 SANITATION = "gptme"
 # What stands between two commands, or opens one within another.
 _BETWEEN = re.compile(r"[;&|(){}\n`\"'!]|\b(?:then|do|else|if|while|until)\b")

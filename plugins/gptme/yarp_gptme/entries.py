@@ -11,6 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
+from yarp.plugin import PreviewFact, PreviewState
 from yarp_gptme.calls import SECRET_TOOLS
 from yarp_gptme.captures import receipt_text
 from yarp_gptme.storage import keep
@@ -54,13 +55,24 @@ def declare(policy: Policy, call: Call, message: Any, conversation: str | None) 
         return message
     if _CUT.search(content):
         reason = f"cut-upstream, {reason}"
+    shown, state = content, PreviewState.COMPLETE
+    if policy.bounded:
+        shown, state = _ends(content), PreviewState.HEAD_TAIL
+    fact = PreviewFact(state, len(shown.encode(errors="replace")))
     try:
-        receipt = keep(policy, content, conversation, _word(call.tool), call.tool, reason=reason)
+        receipt = keep(
+            policy,
+            content,
+            conversation,
+            _word(call.tool),
+            call.tool,
+            reason=reason,
+            shown=fact,
+        )
         told = receipt_text(receipt, conversation)
     except OSError as error:
         # Nothing is taken from a result that could not be kept.
         return message.replace(content=f"{content}\n\n[yarp: not kept: {error}]")
-    shown = _ends(content) if policy.bounded else content
     shown = f"{shown}\n\n{told}"
     call.shown.append((shown, content))
     return message.replace(content=shown)

@@ -1,190 +1,39 @@
 """Commands in the foreground: the same spool, the persistent shell's frames taken off.
 
 gptme reads its one bash in `ShellSession`; what it reads is spooled there, before it is decoded
-or trimmed. The frame's end is a known boundary: bash writes it when the command is over, behind
-everything the command wrote. What it left running may write on: once gptme's reader is done, it
-is asked who can, and what stands in the pipes by then, which gptme throws away before its next
-command, is taken too. A command that is promoted keeps its capture: the job adopts it, nothing
-is copied, and the same reader goes on.
+or trimmed. A command that is promoted keeps its capture: the job adopts it, nothing is copied, and
+the same reader goes on.
 """
 
 from __future__ import annotations
 
-import contextvars
 import os
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from yarp.plugin import CaptureState, ProcessState, ReferenceState, YarpError
-from yarp_gptme import holders
-from yarp_gptme.calls import conversation_id, current
+from yarp.plugin import ProcessState, YarpError
+from yarp_gptme.calls import current
 from yarp_gptme.captures import (
     MADE_UP,
     OVER_CAP,
-    STDERR,
-    STDOUT,
     TIMED_OUT,
-    UNKNOWN,
     Capture,
     Policy,
-    at_end,
-    spool_at,
-    waiting_bytes,
 )
 from yarp_gptme.framing import Frame
 from yarp_gptme.patches import Target
+from yarp_gptme.present import Made, present
 from yarp_gptme.say import fault
+from yarp_gptme.shells import Shell, ending_of, running, running_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator
 
     from yarp.plugin import Receipt
     from yarp_gptme.patches import Patches
 
 ATTRIBUTE = "_yarp_capture"
 """Where a shell session, and a job, carry their capture."""
-_BUDGETS = ("PRE_TOKENS", "POST_TOKENS", "STDERR_PRE_TOKENS", "STDERR_POST_TOKENS")
-# What gptme makes of less is left alone: its own previews of commits, of lists, of what was asked.
-_MOST_CHARACTERS = 16 << 10
-_NOTHING = (
-    "No output before byte cap\n",
-    "No output before timeout\n",
-    "No output before interruption\n",
-    "No output\n",
-)
-
-_SLACK_BYTES = 1 << 20
-_TERMINAL = "terminal-of-its-own"
-_LATE_BYTES = 4 << 20
-"""As much is taken of what comes behind a frame; whoever writes more has not ended."""
-
-_running: contextvars.ContextVar[Shell | None] = contextvars.ContextVar("yarp_shell", default=None)
-
-
-def running() -> Shell | None:
-    """The foreground capture of this context."""
-    return _running.get()
-
-
-class Shell(Capture):
-    """The capture of one call of the shell tool, which may be several commands."""
-
-    def __init__(
-        self, policy: Policy, conversation: str | None, command: str, session: Any
-    ) -> None:
-        # gptme ends a command past its own limit; what it has read by then is a chunk more.
-        super().__init__(
-            policy, conversation, command, session=conversation_id(), slack_bytes=_SLACK_BYTES
-        )
-        self.session = session
-        self.frame: Frame | None = None
-        self.adopted = False
-        self._fds = (-1, -1)
-        self._bounded = True
-        self._untold = False
-        self._left = False
-        self._children = _descendants(session)
-        holders.prepare(session)
-
-    def begin(self, frame: Frame, stdout: int, stderr: int) -> None:
-        """A command is about to be read from these pipes."""
-        self.frame, self._fds = frame, (stdout, stderr)
-
-    def read(self, descriptor: int, data: bytes) -> None:
-        """What was read just now."""
-        if self.frame is None or descriptor not in self._fds:
-            return
-        if descriptor == self._fds[STDERR]:
-            self.take(STDERR, data)
-        elif own := self.frame.feed(data):
-            self.take(STDOUT, own)
-
-    def end(self, pipes: Sequence[int]) -> None:
-        """The command's reader is done; `pipes`: what it read from, stdout and stderr."""
-        if self.frame is None:
-            return
-        closed = all(map(at_end, pipes))
-        if self.frame.ended and not closed:
-            # First who is there, then what is there: who is gone by now has written it before.
-            self._left = self._others(pipes) or self._left
-            self._left = not self._rest(pipes) or self._left
-        if rest := self.frame.finish():
-            self.take(STDOUT, rest)
-        if self.frame.late:
-            self.to_files()  # gptme's own words lack it
-        self._bounded = self._bounded and (self.frame.ended or closed)
-        self.frame = None
-
-    def _others(self, pipes: Sequence[int]) -> bool:
-        """Whether the command left somebody who can write on."""
-        left = holders.left(self.session, *pipes)
-        if left is None:
-            return bool(_descendants(self.session) - self._children)
-        return left or any(
-            not os.access(f"/proc/{pid}/fd", os.R_OK)
-            for pid in _descendants(self.session) - self._children
-        )
-
-    def _rest(self, pipes: Sequence[int]) -> bool:
-        """Take what stands in the pipes; whether that came to an end."""
-        room = _LATE_BYTES
-        for stream, pipe in enumerate(pipes):
-            while size := min(waiting_bytes(pipe), room):
-                data = os.read(pipe, size)
-                room -= len(data)
-                self.read(self._fds[stream], data)
-        return room > 0
-
-    def pass_by(self) -> None:
-        """A command with a terminal of its own is about to run: what it writes is not seen."""
-        self._bounded, self._untold = False, True
-        if not any(self.spool.accounting(stream).observed for stream in (STDOUT, STDERR)):
-            # Nothing is known of its streams: no counts, not even of zero bytes.
-            self.spool = spool_at(
-                None,
-                session=conversation_id(),
-                streams=(),
-                without=(CaptureState.UNAVAILABLE, _TERMINAL),
-            )
-
-    def conclude(
-        self, process: ProcessState | None, code: int | None, reason: str | None
-    ) -> Receipt:
-        """The call is over: publish what is known."""
-        bounded = self._bounded and self.frame is None
-        if bounded:
-            for stream in range(len(self.spool.streams)):
-                self.ended(stream)
-        return self.finish(
-            process,
-            code=code,
-            reason=reason,
-            unended=_TERMINAL if self._untold else "no-return-mark",
-            upstream="descendant-holds-output" if self._left else None,
-        )
-
-    def conclude_code(self, code: int | None, *, interrupted: bool = False) -> Receipt:
-        """As `conclude`, from gptme's return code, of which some are made up."""
-        if interrupted:
-            return self.conclude(ProcessState.CANCELLED, None, "interrupted by the user")
-        if code == TIMED_OUT:
-            return self.conclude(ProcessState.TIMEOUT, None, "gptme's time limit")
-        if code == OVER_CAP:
-            return self.conclude(ProcessState.CANCELLED, None, "gptme's output limit")
-        if code == UNKNOWN:
-            return self.conclude(None, None, "gptme does not know how it ended")
-        return self.conclude(ProcessState.EXITED, code, None)
-
-
-def _descendants(session: Any) -> set[int]:
-    """The processes below a persistent shell."""
-    try:
-        from gptme.tools.shell import _descendant_pids
-
-        return set(_descendant_pids(session.process.pid))
-    except Exception:  # noqa: BLE001 - another gptme, or no shell: nothing is known of them
-        return set()
 
 
 class Foreground:
@@ -255,13 +104,13 @@ class Foreground:
             setattr(session, ATTRIBUTE, capture)
             try:
                 while True:
-                    token = _running.set(capture)
+                    token = running_here.set(capture)
                     try:
                         message = next(given)
                     except StopIteration:
                         return
                     finally:
-                        _running.reset(token)
+                        running_here.reset(token)
                     yield message
             finally:
                 given.close()
@@ -289,93 +138,25 @@ class Foreground:
                 call.failed = call.failed or interrupted or returncode in (TIMED_OUT, OVER_CAP)
             if capture is None:
                 return inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
-            receipt = capture.conclude_code(returncode, interrupted=interrupted)
+            ending = ending_of(returncode, interrupted=interrupted)
             own, problem = "", None
             try:
                 own = inner(cmd, stdout, stderr, returncode, interrupted, *rest, **named)
             except OSError as error:
                 # What gptme wanted to save cannot be; what it was and how it ended is true still.
                 problem = error
-            frame = partial(inner, cmd, "", "", returncode, interrupted, *rest, **named)
-            made = _Made(own, problem, (cmd, stdout, stderr, returncode), frame)
+            frame = inner(cmd, "", "", returncode, interrupted, *rest, **named)
+            made = Made(own, problem, (cmd, stdout, stderr, returncode), frame)
             try:
-                return self._present(made, capture, call, receipt)
+                return present(self._policy, made, capture, call, ending)
             except Exception as error:  # noqa: BLE001 - a fault of ours costs nobody a result
                 fault("a result is shown as gptme has it", error)
-                return own or frame()
+                return own or frame
+            finally:
+                if capture.receipt is None:
+                    capture.conclude(*ending)
 
         return _format_shell_output
-
-    def _present(self, made: _Made, capture: Shell, call: Any, receipt: Receipt) -> str:
-        """What is shown in the end, and what the archive is to know of it."""
-        shown, short = made.own, None
-        if self._policy.reduces and call is not None and receipt.process is ProcessState.EXITED:
-            short = _shortened(call, *made.of, receipt)
-        large = capture.cut and len(made.own) > _MOST_CHARACTERS
-        bounded = large and self._policy.bounded and not _has_budgets()
-        if made.problem or bounded or short is not None:
-            body = capture.spool.preview().body if short is None else short
-            frame = made.frame()
-            shown = _framed(frame, body) or made.own or frame
-        if receipt.reference_state is ReferenceState.LOCAL or _lost(receipt):
-            shown = f"{shown.rstrip()}\n\n{capture.lines()}\n"
-        if call is not None and made.own and shown != made.own:
-            call.shown.append((shown, made.own))
-            _keep_whole(call, capture, receipt)
-        return shown
-
-
-class _Made(NamedTuple):
-    """What gptme made of a command: its own words, or why there are none, and what it was."""
-
-    own: str
-    problem: OSError | None
-    of: tuple[str, str, str, int | None]
-    frame: Callable[[], str]
-
-
-def _has_budgets() -> bool:
-    """Whether the user has chosen how much gptme shows: a choice that stands."""
-    return any(os.environ.get(f"GPTME_SHELL_TRUNC_{name}") for name in _BUDGETS)
-
-
-def _framed(frame: str, body: str) -> str | None:
-    """The words of gptme around a body of ours; None: they are other words than are known."""
-    nothing = next((words for words in _NOTHING if words in frame), None)
-    if nothing is None:
-        return None
-    from gptme.util.context import md_codeblock
-
-    block: str = md_codeblock("output", body)
-    before, _, after = frame.rpartition(nothing)
-    return f"{before}{block}\n\n{after}"
-
-
-def _shortened(
-    call: Any, command: str, stdout: str, stderr: str, code: int | None, receipt: Receipt
-) -> str | None:
-    """What a rule makes of the output, where the archive is at hand."""
-    from yarp_gptme.inside import active
-
-    here = active()
-    if here is None or here.recorder is None:
-        return None
-    gap = "\n" if stdout and stderr and not stdout.endswith("\n") else ""
-    complete = receipt.capture is CaptureState.COMPLETE
-    return here.recorder.shorten(call, command, stdout + gap + stderr, code, complete=complete)
-
-
-def _lost(receipt: Receipt) -> bool:
-    """Whether something was written that is not all kept, other than by choice."""
-    states = (CaptureState.COMPLETE, CaptureState.DISABLED)
-    return receipt.capture not in states and any(stream.observed for stream in receipt.streams)
-
-
-def _keep_whole(call: Any, capture: Shell, receipt: Receipt) -> None:
-    """Have the archive keep the one stream whose whole stands in a file."""
-    written = [n for n, stream in enumerate(receipt.streams) if stream.observed]
-    if receipt.capture is CaptureState.COMPLETE and len(written) == 1:
-        call.full_output_path = capture.path(written[0])
 
 
 def _read_output(inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -478,7 +259,7 @@ def conclude(job: Any) -> Receipt | None:
             return capture.conclude(ProcessState.CANCELLED, None, reason)
         return capture.finish(ProcessState.CANCELLED, code=code, reason=reason)
     if isinstance(capture, Shell):
-        return capture.conclude_code(code)
+        return capture.conclude(*ending_of(code))
     # A reader that was told to stop before the process ended: nobody knows how it ended.
     state = ProcessState.RUNNING if code is None else ProcessState.EXITED
     return capture.finish(state, code=code)

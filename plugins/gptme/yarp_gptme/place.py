@@ -12,6 +12,7 @@ from yarp_gptme.install import logs_directory
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FOLDER = os.path.join("tool-outputs", "captures")
 
@@ -23,6 +24,18 @@ _known: contextvars.ContextVar[SpoolLocation | None] = contextvars.ContextVar(
 def location(conversation: str, **quotas: int) -> SpoolLocation:
     """The place below a conversation's directory, with what may be retained there."""
     return SpoolLocation(os.path.join(conversation, FOLDER), conversation=conversation, **quotas)
+
+
+def file_of(conversation: str, capture_id: str, stream: str) -> str:
+    """Where a stream of a capture stands once it is over."""
+    return os.path.join(conversation, FOLDER, f"{capture_id}.{stream}")
+
+
+def nowhere(directory: str | os.PathLike[str], why: str) -> Path:
+    """What stands in the place of a path where there is none."""
+    from pathlib import Path
+
+    return Path(directory, "tool-outputs", f"({why.replace(os.sep, ' ')})")
 
 
 @contextmanager

@@ -14,20 +14,21 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import CaptureState
 from yarp_gptme import place
 from yarp_gptme.calls import conversation_id, current
 from yarp_gptme.captures import STDERR, STDOUT, spool_at
-from yarp_gptme.foreground import running
 from yarp_gptme.patches import Target
+from yarp_gptme.shells import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from yarp.plugin import Receipt
+    from yarp.plugin import PreviewFact, Receipt
     from yarp_gptme.captures import Policy
     from yarp_gptme.patches import Patches
 
@@ -44,8 +45,6 @@ REASONS = {
 OTHERWISE = "upstream-unknown"
 _STREAM = "txt"
 _CHUNK_BYTES = 1 << 16
-
-
 _SLACK_BYTES = 1 << 20
 
 
@@ -82,9 +81,7 @@ class Storage:
             try:
                 path = self.path(content, logdir, output_type, command_info)
             except NotKept as refused:
-                if running() is not None and output_type == "shell":
-                    raise  # what the command wrote is shown out of its own capture
-                path = _nowhere(logdir, refused)
+                path = place.nowhere(logdir, str(refused))
             # In gptme's own words: what reads them goes on as before.
             summary = [f"[Large {output_type} output saved]"]
             if command_info:
@@ -107,21 +104,21 @@ class Storage:
         if capture is not None:
             capture.cut = True
             stream = STDERR if (label or "").endswith(" (stderr)") else STDOUT
-            if (spooled := capture.whole(stream)) is not None:
-                return Path(spooled)
+            keeps = partial(self._own, content, logdir, output_type, label)
+            if (promised := capture.promise(stream, keeps)) is not None:
+                return Path(promised)
             if capture.spool.capture is CaptureState.DISABLED:
                 content = "[not kept: the settings keep this command's output from being stored]\n"
+        return self._own(content, logdir, output_type, label)
+
+    def _own(self, content: str, logdir: Path, output_type: str, label: str | None) -> Path:
+        """A file of the text's own."""
+        from pathlib import Path
+
         conversation = os.path.abspath(logdir)
         os.makedirs(conversation, exist_ok=True)
         receipt = keep(self._policy, content, conversation, output_type, label)
         return Path(logdir, receipt.streams[0].reference or "")
-
-
-def _nowhere(logdir: Path, refused: NotKept) -> Path:
-    """What stands in the place of a path where there is none."""
-    from pathlib import Path
-
-    return Path(logdir, "tool-outputs", f"({str(refused).replace(os.sep, ' ')})")
 
 
 def keep(
@@ -132,6 +129,7 @@ def keep(
     label: str | None,
     *,
     reason: str | None = None,
+    shown: PreviewFact | None = None,
 ) -> Receipt:
     """Publish a text, whole or not at all, with its receipt beside it.
 
@@ -147,6 +145,7 @@ def keep(
     for start in range(0, len(data), _CHUNK_BYTES):
         spool.take(0, data[start : start + _CHUNK_BYTES])
     spool.ended(0)
+    spool.showed(shown)  # gptme says not what it shows of a text that it hands over
     receipt = spool.finish(None, upstream=reason or REASONS.get(kind, OTHERWISE))
     stream = receipt.streams[0]
     if stream.reference is None or stream.discarded or stream.uncommitted or stream.pending:

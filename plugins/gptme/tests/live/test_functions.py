@@ -93,6 +93,78 @@ found["names"] = names()
     assert found["shown"] == ["Ran command: `echo small; (exit 3)`\n\n`small`\n\nReturn code: 3\n"]
 
 
+def test_what_gptme_does_not_cut_has_neither_file_nor_receipt_and_is_its_own_to_the_letter(inside):
+    found = inside("""
+texts = ["seq 1 3000", "seq 1 8000", "yes | head -c 39000", "seq 1 3000 >&2; false", "sleep 0.01; echo one",
+         "python3 -c \\"print('é' * 39000)\\"", "git --no-pager log --oneline", "true"]
+activate()
+with_plugin = [command(text) for text in texts]
+found["names"] = names()
+inside.deactivate()
+found["same"] = [mine == theirs for mine, theirs in zip(with_plugin, [command(text) for text in texts])]
+""")
+    assert found["names"] == []
+    assert found["same"] == [True] * 8
+
+
+def test_a_receipt_states_what_was_really_shown(inside):
+    code = """
+from types import SimpleNamespace
+from yarp_gptme import calls
+activate(**{settings!r})
+def run(text):
+    call = SimpleNamespace(receipts=[], shown=[], tool="shell", source_call_id="c", failed=False, begun=False)
+    with calls.running(call):
+        (shown,) = command(text)
+    return [call.receipts[-1]["preview"], call.receipts[-1]["reference_state"], shown]
+found["seen"] = [run(text) for text in {texts!r}]
+"""
+    texts = ["true", "echo é", "seq 1 3000", "seq 1 20000", "seq 1 20000; seq 1 20000 >&2; false"]
+    nothing, small, whole, cut, failed = inside(code.format(settings={}, texts=texts))["seen"]
+    assert nothing[:2] == [{"state": "complete", "byte_length": 0}, "inline"]
+    assert small[:2] == [{"state": "complete", "byte_length": len("`é`".encode())}, "inline"]
+    assert whole[0]["state"] == "complete"
+    assert 13_892 <= whole[0]["byte_length"] < 13_920 < len(whole[2])
+    for preview, reference, shown in (cut, failed):
+        assert (preview["state"], reference) == ("head_tail", "local")
+        body = shown.partition("output\n")[2].partition("\n````")[0]
+        assert preview["byte_length"] == len(body.encode()), shown[:200] + shown[-600:]
+    own = inside(code.format(settings={"preview": "gptme"}, texts=texts))["seen"]
+    assert own[2] == whole
+    for preview, reference, shown in own[3:]:
+        assert (preview["state"], reference) == ("head_tail", "local")
+        body = shown.partition("\n\n")[2].partition("\n[yarp capture")[0]
+        body = body.removesuffix("\nReturn code: 1\n").strip()
+        assert preview["byte_length"] == len(body.encode()) > 39_000
+
+
+def test_a_large_output_that_is_not_stored_by_choice_is_shown_all_the_same(inside):
+    found = inside("""
+activate(never_spool=["seq"])
+(shown,) = command("seq 1 20000")
+found["shown"] = [word in shown for word in ("\\n19999\\n20000\\n", "\\n1\\n2\\n")]
+found["kept"] = [p.read_text() for p in logdir.rglob("*.txt")]
+""")
+    assert found["shown"] == [True, True]
+    assert not any("20000" in text for text in found["kept"])
+
+
+def test_a_path_in_gptmes_own_words_leads_to_the_whole_text_or_says_why_not(inside):
+    found = inside("""
+activate(preview="gptme", job_mib=0, conversation_mib=0)
+(found["refused"],) = command("seq 1 20000; (exit 4)")
+found["names"] = [n for n in names() if n.startswith("tool-outputs")]
+activate(preview="gptme")
+(shown,) = command("seq 1 20000")
+path = shown.partition("full output saved to ")[2].partition(")")[0]
+found["whole"] = len(pathlib.Path(path).read_text())
+""")
+    assert "saved to" in found["refused"]
+    assert "(not kept: " in found["refused"]
+    assert "Return code: 4" in found["refused"]
+    assert found["whole"] == 108894
+
+
 def test_large_outputs_saved_in_one_second_are_files_of_their_own(inside):
     found = inside("""
 activate()
@@ -171,7 +243,7 @@ before = names()
 found["again"] = output_storage.save_large_output("y" * 900_000, logdir, "read")[1].name
 found["same"] = names() == before
 command("seq 1 140000")
-found["kept"] = sum(p.stat().st_size for p in logdir.rglob("*") if p.is_file() and ".receipt" not in p.name)
+found["kept"] = sum(p.stat().st_size for p in (logdir / "tool-outputs").rglob("*") if p.is_file() and ".receipt" not in p.name)
 def messages():
     large = [Message("system", "out " + "z " * 30000) for _ in range(6)]
     return [Message("system", "s"), Message("user", "hi"), *large, Message("user", "u"), *[Message("assistant", "a")] * 6]
@@ -580,19 +652,19 @@ HELD = "descendant-holds-output"
 def test_whoever_still_holds_the_output_makes_it_partial_whosever_child_it_is(inside, left):
     found = inside(f"""
 activate()
-found["shown"] = command({"seq 1 3000; " + left!r})
+found["shown"] = command({"seq 1 20000; " + left!r})
 (found["receipt"],) = receipts()
 """)
     receipt = found["receipt"]
     assert (receipt["capture"], receipt["capture_reason"]) == ("partial", HELD)
-    assert receipt["streams"][0]["observed"] == 13893
+    assert receipt["streams"][0]["observed"] == 108894
     assert f"partial ({HELD})" in found["shown"][0]
 
 
 def test_who_holds_nothing_of_the_output_does_not_make_it_partial(inside):
     found = inside("""
 activate()
-command("seq 1 3000; (setsid sleep 9 >/dev/null 2>&1 &); sleep 9 >/dev/null 2>&1 &")
+command("seq 1 20000; (setsid sleep 9 >/dev/null 2>&1 &); sleep 9 >/dev/null 2>&1 &")
 found["receipts"] = [(r["capture"], r["capture_reason"]) for r in receipts()]
 """)
     assert found["receipts"] == [["complete", None]]
@@ -601,10 +673,10 @@ found["receipts"] = [(r["capture"], r["capture_reason"]) for r in receipts()]
 def test_whom_an_earlier_command_left_says_nothing_of_a_later_one(inside):
     found = inside("""
 activate()
-command("seq 1 3000; (setsid sh -c 'sleep 0.6; for i in 1 2 3 4 5 6 7 8; do sleep 1 & wait; done' &)")
-command("seq 1 3001")
+command("seq 1 20000; (setsid sh -c 'sleep 0.6; for i in 1 2 3 4 5 6 7 8; do sleep 1 & wait; done' &)")
+command("seq 1 20001")
 time.sleep(1)
-command("seq 1 3002")
+command("seq 1 20002")
 found["receipts"] = [(r["capture"], r["capture_reason"]) for r in receipts()]
 """)
     assert found["receipts"] == [["partial", HELD], ["complete", None], ["complete", None]]
@@ -619,7 +691,7 @@ activate()
 seen = []
 for delay in (0, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.25, 0.3):
     for end in ("", "disown"):
-        command(f"seq 1 4000; (sleep {{delay}}; echo LATE{">&2" if stream == "stderr" else ""}) & {{end}}")
+        command(f"seq 1 20000; (sleep {{delay}}; echo LATE{">&2" if stream == "stderr" else ""}) & {{end}}")
         receipt = receipts()[-1]
         one = {{s["name"]: s["reference"] for s in receipt["streams"]}}[{stream!r}]
         kept = one is not None and "LATE" in (logdir / one).read_text()
