@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 
 import pytest
@@ -110,7 +111,7 @@ def test_the_mode_of_the_file_stays(file):
 
 
 def test_without_gptme_it_says_so(file):
-    assert any("gptme is not on the PATH" in line for line in install("user", False, None))
+    assert any("gptme is neither on the PATH nor" in line for line in install("user", False, None))
     found = health(None)
     assert (found.installed, found.hooked_in) == (False, False)
 
@@ -137,6 +138,15 @@ def test_a_gptme_without_the_plugin_is_told_how_to_get_it(file, gptme):
     assert any("-m pip install yarp-gptme." in line for line in lines)
     found = health(None)
     assert (found.installed, found.hooked_in, found.version) == (True, False, "0.35.1")
+
+
+def test_a_gptme_in_the_environment_of_yarp_needs_no_path(file, gptme, yarp_home, monkeypatch):
+    gptme('{"gptme": "0.35.1"}')
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(sys, "executable", str(yarp_home / "bin" / "python"))
+    found = health(None)
+    assert (found.installed, found.version) == (True, "0.35.1")
+    assert any("-m pip install yarp-gptme." in line for line in install("user", False, None))
 
 
 def test_another_version_of_the_plugin_is_found(file, gptme):

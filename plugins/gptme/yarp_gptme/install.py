@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from contextlib import suppress
 from datetime import datetime
@@ -64,7 +65,7 @@ def uninstall(scope: str, dry_run: bool, directory: str | None) -> list[str]:
 
 def health(directory: str | None) -> Health:
     """Whether gptme is here and has the plugin, and whether all it offers is at work."""
-    program = shutil.which("gptme")
+    program = _program()
     notes, on, allowed = list[str](), False, True
     for scope in ("user", "project"):
         path = config_file(scope, directory)
@@ -138,9 +139,9 @@ def config_file(scope: str, directory: str | None) -> str:
 
 def _missing() -> list[str]:
     """What keeps gptme from finding the plugin, with what to do; no full stops."""
-    program = shutil.which("gptme")
+    program = _program()
     if program is None:
-        return ["gptme is not on the PATH"]
+        return ["gptme is neither on the PATH nor beside this YARP"]
     interpreter = _interpreter(program)
     versions = _versions(program)
     if interpreter is None or versions is None:
@@ -152,6 +153,11 @@ def _missing() -> list[str]:
         found = f"gptme has yarp-gptme {theirs}, this is {ours}"
         return [f"{found}; run: {interpreter} -m pip install yarp-gptme=={ours}"]
     return []
+
+
+def _program() -> str | None:
+    """gptme: the one on the PATH, else the one in the environment that this runs in."""
+    return shutil.which("gptme") or shutil.which("gptme", path=os.path.dirname(sys.executable))
 
 
 def _own_version() -> str:
