@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from yarp_gptme import client as client_module
 from yarp_gptme.client import Client, Failed, Off, Refused
 
 YARP = [sys.executable, "-m", "yarp"]
@@ -140,6 +141,33 @@ def test_no_answer_in_time_is_a_failure_after_one_restart(peer, tmp_path):
     with pytest.raises(Failed, match="after a restart"):
         client.request("hello", SESSION, {}, patience_s=1.0)
     assert len(list(tmp_path.glob("*.started"))) <= 2
+
+
+def test_a_writer_that_was_waited_for_in_vain_is_waited_for_shortly_until_it_answers(
+    peer, tmp_path, monkeypatch
+):
+    client = peer(
+        "a = frame()\nwhile not os.path.exists(f'{here}/answers'): time.sleep(0.02)\n"
+        "say(a)\nframe()\n"
+    )
+    monkeypatch.setattr("yarp_gptme.client._IMPATIENT_S", 0.2)
+    waited = []
+    line = type(client)._exchange
+
+    def exchange(self, operation, request_id, session, frame, until):
+        waited.append(until - client_module.time.monotonic())
+        return line(self, operation, request_id, session, frame, until)
+
+    monkeypatch.setattr(type(client), "_exchange", exchange)
+    for patience_s, most_s in ((0.1, 0.1), (0.6, 0.6), (600.0, 0.2), (600.0, 0.2)):
+        waited.clear()
+        with pytest.raises(Failed, match="no answer in time"):
+            client.request("hello", SESSION, {}, patience_s=patience_s)
+        assert max(waited) <= most_s
+    (tmp_path / "answers").touch()
+    monkeypatch.setattr("yarp_gptme.client._IMPATIENT_S", 60.0)
+    client.request("hello", SESSION, {}, patience_s=60.0)
+    assert client._silent is False
 
 
 @pytest.mark.parametrize("line", ["no json", "{}", "[]", '{"ok": 1}'])

@@ -22,6 +22,8 @@ _MAX_ANSWER_BYTES = 64 << 20
 _READ_BYTES = 1 << 16
 _STDERR_TAIL = 1 << 12
 _PIPE_BYTES = 1 << 15
+# As long a writer is waited for that was waited for in vain before, until it answers again.
+_IMPATIENT_S = 3.0
 # Exit statuses for which the archive is to blame, not the installation.
 _ARCHIVE_STATUSES = (65, 70, 74)
 
@@ -47,6 +49,7 @@ class Client:
         self._child: _Child | None = None
         self._last_id = 0
         self._off: Off | None = None
+        self._silent = False
         self._hello: dict[str, Any] = {}
 
     def hello(self, session: dict[str, Any], *, patience_s: float = 30.0) -> dict[str, Any]:
@@ -70,6 +73,8 @@ class Client:
             self._last_id += 1
             request_id = self._last_id
             frame = _frame(operation, request_id, session, fields)
+            if self._silent:
+                patience_s = min(patience_s, _IMPATIENT_S)
             until = time.monotonic() + patience_s
             reasons: list[str] = []
             while len(reasons) < 2:
@@ -83,9 +88,13 @@ class Client:
                     self._stop()
                     reasons.append(str(error))
                     continue
+                self._silent = False
                 if answer.get("ok") is True:
                     return answer
                 raise Refused(str(answer.get("error")))
+            # A short patience that was not enough says nothing of a longer one.
+            in_vain = time.monotonic() >= until and patience_s > _IMPATIENT_S
+            self._silent = self._silent or in_vain
             raise Failed(f"the archive's writer failed after a restart: {'; '.join(reasons)}")
 
     def close(self) -> None:
