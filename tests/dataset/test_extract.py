@@ -12,7 +12,7 @@ from toy_agent import TOY, Store, call, lines, result, session
 from yarp.dataset.database import Dataset
 from yarp.dataset.extract import extract
 from yarp.errors import PluginError, UsageError
-from yarp.sources.facts import Rejected
+from yarp.sources.facts import Issue, Rejected
 from yarp.sources.importers import Importer
 
 
@@ -616,3 +616,34 @@ def test_a_value_of_any_depth_is_imported_or_an_issue_and_its_neighbours_survive
         assert (found, issues) == (["deep", "one", "text", "two"], [])
     else:
         assert (found, issues) == (["one", "text", "two"], [("malformed_jsonl", 2)])
+
+
+@pytest.mark.parametrize(
+    "issue",
+    [
+        Issue("x", 5),
+        Issue(5, "m"),
+        Issue("x", "m", "bogus"),
+        Issue("x", "\ud800"),
+        Issue("x", "m", line_number=-1),
+        Issue("x", "m", record_sha256=b"short"),
+    ],
+)
+def test_an_issue_that_no_row_can_hold_is_a_fault_of_the_importer(store, issue):
+    def refused(_item):
+        raised = Rejected("x", "m")
+        raised.issue = issue
+        raise raised
+
+    store.write("a.jsonl", session("s"))
+    for read, discover in (
+        (lambda _item: [issue], TOY.discover),
+        (refused, TOY.discover),
+        (TOY.read, lambda roots: [issue, *TOY.discover(roots)]),
+    ):
+        importer = Importer(
+            "toy", adapter_version=1, options=TOY.options, discover=discover, read=read
+        )
+        (store.sessions / "a.jsonl").touch()
+        store.extract(importer)
+        assert "importer_fault" in [row[0] for row in store.issues()]

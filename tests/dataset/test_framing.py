@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -201,3 +202,109 @@ def test_any_bytes_are_refused_as_a_frame_error(tmp_path_factory, data):
 
     with pytest.raises(FrameError):
         list(ingest(Nowhere(), "ann", data))
+
+
+def changed(record, **members):
+    """A function that gives these members other values in the first frame of this name."""
+
+    def change(sent):
+        place = next(n for n, data in enumerate(sent) if json.loads(data)["record"] == record)
+        whole = json.loads(sent[place])
+        whole["value"] |= members
+        sent[place] = json.dumps(whole).encode() + b"\n"
+
+    return change
+
+
+def inserted(record, value, place=2):
+    return lambda sent: sent.insert(place, frame(record, value))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        inserted("issue", {"code": "x", "message": 5}),
+        inserted("issue", {"code": 5, "message": "m"}),
+        inserted("issue", {"code": "x", "message": "m", "severity": "bogus"}),
+        inserted("issue", {"code": "x", "message": "m", "record_sha256": {"hex": "00"}}),
+        inserted("issue", {"code": "x", "message": "m", "line_number": -1}),
+        inserted("issue", {"code": "x", "message": "m", "occurrence_count": 0}),
+        lambda sent: sent.insert(2, b'{"record":"issue","value":{"code":"x","message":"\\ud8'),
+        changed("stream_start", adapter_version=0),
+        changed("stream_start", adapter_version=10**12),
+        changed("stream_start", agent=["toy"]),
+        changed("stream_start", agent=""),
+        changed("source_root", kind=5),
+        changed("source_root", path=""),
+        changed("source_item", relative_path=None),
+        changed("source_item", relative_path=5),
+        changed("source_item", relative_path="../../etc/passwd"),
+        changed("source_item", relative_path="/etc/passwd"),
+        changed("observation", target=False),
+        changed("source_state", status="rejected"),
+        changed("source_state", status="bogus"),
+        changed("source_state", malformed=["a"]),
+        changed("source_state", malformed="ab"),
+        changed("source_state", imported_byte_count=10**9),
+        changed("source_state", prefix_sha256={"hex": "00"}),
+        changed("source_state", fingerprint="x"),
+        changed("source_state", fingerprint=None),
+        changed("source_state", stat=None),
+        changed("source_state", stat={"size_bytes": -1}),
+        changed("source_state", issues=[{"code": "x", "message": 5}]),
+        changed("source_rollback", message=9),
+        lambda sent: sent.insert(2, b"[" * 100_000 + b"\n"),
+        lambda sent: sent.insert(2, b"\n"),
+    ],
+)
+def test_whatever_a_hostile_stream_says_is_a_broken_frame_and_what_was_whole_stays(
+    filled, new_store, change
+):
+    good, bad = frames(filled), frames(filled)
+    change(bad)
+    store = new_store()
+    first = new_store()
+    first.write("z.jsonl", session("z"), call("z"), result("z"))
+    take(store, frames(first))
+    with pytest.raises(FrameError):
+        take(store, bad)
+    assert "z" in [row[1] for row in store.calls()]
+    take(store, good)
+
+
+def test_sources_before_a_broken_frame_stay_whatever_is_wrong_with_it(filled, new_store):
+    sent = frames(filled)
+    change = inserted("issue", {"code": "x", "message": 5}, -1)
+    change(sent)
+    store = new_store()
+    with pytest.raises(FrameError):
+        take(store, sent)
+    whole = sum(1 for data in sent if b'"source_commit"' in data)
+    items = store.rows("SELECT count(*) FROM source_items WHERE status <> 'rejected'")
+    assert items == [(whole,)]
+
+
+def test_a_fact_that_no_row_can_hold_is_a_fault_of_its_source_alone(filled, new_store):
+    sent = frames(filled)
+    place = next(n for n, data in enumerate(sent) if b'"source_item"' in data) + 1
+    sent.insert(place, frame("issue", {"code": "x", "message": 5}))
+    store = new_store()
+    take(store, sent)
+    assert "importer_fault" in [row[0] for row in store.issues()]
+
+
+def test_a_frame_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(framing, "MOST_FRAME_BYTES", 100)
+    assert list(framing.frames(io.BytesIO(b"{}\n" * 3))) == [b"{}\n"] * 3
+    with pytest.raises(FrameError, match="longer"):
+        list(framing.frames(io.BytesIO(b"{}\n" + b"\0" * 1000)))
+
+
+@pytest.mark.parametrize("depth", [253, 990, 1021])
+def test_a_value_of_any_depth_comes_through_frames(store, new_store, depth):
+    data = b'{"a":' * depth + b"1" + b"}" * depth
+    line = b'{"type":"call","id":"deep","input":%s}\n' % data
+    (store.sessions / "a.jsonl").write_bytes(json.dumps(session("s")).encode() + b"\n" + line)
+    piped = new_store()
+    take(piped, frames(store))
+    assert [row[1] for row in piped.calls()] == ["deep"]

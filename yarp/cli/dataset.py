@@ -233,13 +233,14 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
 
     A source counts once it has come whole; a broken stream loses the open one alone.
     """
+    from yarp.dataset import framing
     from yarp.dataset import ingest as engine
     from yarp.dataset.database import Dataset
 
     runs: list[Report | Failure] = []
     with Dataset.write(database) as dataset:
         progress = Progress()
-        frames = sys.stdin.buffer
+        frames = framing.frames(sys.stdin.buffer)
         try:
             runs.extend(engine.ingest(dataset, unix_user, frames, agent=agent, progress=progress))
         except FrameError as error:

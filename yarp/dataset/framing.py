@@ -27,15 +27,20 @@ import orjson
 
 from yarp.dataset.reading import discovered, read, shown
 from yarp.dataset.rows import ImporterFault
+from yarp.errors import FrameError
 from yarp.sources.facts import Call, Issue, Observation, Result, Session
+from yarp.sources.jsonl import LONGEST_LINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import BinaryIO
 
     from yarp.sources.facts import SourceFact
     from yarp.sources.importers import Importer, SourceItem
 
 VERSION = 1
+MOST_FRAME_BYTES = 2 * LONGEST_LINE_BYTES
+"""A longer frame is refused: it would have to be held in memory as a whole."""
 
 RECORDS: dict[type[SourceFact], str] = {
     Session: "session",
@@ -100,6 +105,14 @@ def _send_item(importer: Importer, item: SourceItem, send: Callable[..., None]) 
         send("source_commit")
     else:
         send("source_rollback", _plain(reading.rejection))
+
+
+def frames(stream: BinaryIO) -> Iterator[bytes]:
+    """The frames on a stream, each of which must fit into memory. Raises FrameError."""
+    while line := stream.readline(MOST_FRAME_BYTES):
+        if len(line) == MOST_FRAME_BYTES:
+            raise FrameError(f"a frame is longer than {MOST_FRAME_BYTES >> 20} MiB")
+        yield line
 
 
 def frame(record: str, value: object = None) -> bytes:

@@ -11,12 +11,12 @@ from yarp.dataset.database import told
 from yarp.dataset.framing import KINDS, VERSION, fact
 from yarp.dataset.outcome import Outcome
 from yarp.dataset.reading import Reading, importer_fault
-from yarp.dataset.rows import ImporterFault, ItemRows
+from yarp.dataset.rows import ImporterFault, ItemRows, is_digest, require_issue
 from yarp.dataset.run import Report, Run
 from yarp.dataset.writer import Writer
 from yarp.errors import FrameError
-from yarp.sources.facts import Call, Issue, Observation, Result
-from yarp.sources.jsonl import Stat, parse_json
+from yarp.sources.facts import Call, Issue, Issues, Observation, Result
+from yarp.sources.jsonl import MOST_DEPTH, Stat, deep_values, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -84,7 +84,7 @@ class _Ingest:
         self.number = number
         self._roots: dict[tuple[str, str], str] = {}
         self._known: dict[str, dict[str, Known]] = {}
-        self._issues: list[Issue] = []
+        self._issues = Issues()
         self._keys: set[str] = set()
         self._unchanged = 0
         self._item: _OpenItem | None = None
@@ -95,7 +95,8 @@ class _Ingest:
         """Take one frame."""
         self.number += 1
         try:
-            whole = parse_json(data)[0]
+            # A frame is two levels around a value.
+            whole = parse_json(data, MOST_DEPTH + 2)[0]
             record, value = whole["record"], whole.get("value")
             handle = getattr(self, f"_on_{record}", None) or KINDS.get(record)
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -109,7 +110,7 @@ class _Ingest:
                 handle()
             else:
                 handle(value)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, ImporterFault):
             raise self._broken(f"the value of a {_name(record)} is not what it should be") from None
 
     def end(self) -> None:
@@ -160,15 +161,15 @@ class _Ingest:
             raise self._broken("the stream is of another Unix user than --unix-user names")
         if self._agent not in (None, value["agent"]):
             raise self._broken("the stream is of another agent than --agent names")
-        self._version = int(value["adapter_version"])
-        self._run = Run(self._dataset, self._unix_user, str(value["agent"]))
+        self._version = _number(value["adapter_version"], 1, 1 << 31)
+        self._run = Run(self._dataset, self._unix_user, _text(value["agent"]))
         self._writer = Writer(self._dataset, self._run.key)
         self._claims = settle.to_read_again(self._dataset)
 
     def _on_source_root(self, value: dict[str, Any]) -> None:
         self._outside()
         assert self._run is not None  # noqa: S101 - as `take` has seen
-        place = (str(value["kind"]), str(value["path"]))
+        place = (_text(value["kind"]), _text(value["path"]))
         key = self._roots[place] = self._run.root(*place)
         self._known[key] = self._run.known([key])
 
@@ -186,11 +187,10 @@ class _Ingest:
             raise self._broken("no source was started")
         assert self._run is not None  # noqa: S101 - as `take` has seen
         root_key = self._roots[value["kind"], value["root"]]
-        key = keys.source_item(root_key, value["relative_path"])
+        relative_path = _relative(value["relative_path"])
+        key = keys.source_item(root_key, relative_path)
         known = self._known[root_key].get(key)
-        outcome = Outcome(
-            key, root_key, str(value["relative_path"]), self._version, None, "complete"
-        )
+        outcome = Outcome(key, root_key, relative_path, self._version, None, "complete")
         outcome.known = known is not None
         rows = ItemRows(self._unix_user, self._run.agent, key)
         self._item = _OpenItem(outcome, known, rows)
@@ -202,12 +202,12 @@ class _Ingest:
 
     def _on_fact(self, kind: type[SourceFact], value: dict[str, Any]) -> None:
         if kind is Issue and not self._open:
-            self._issues.append(fact(Issue, value))
+            self._issues.add(_issue(value))
             return
         item = self._here()
         if kind is Observation:
             number = value["target"]
-            if not 0 <= number < len(item.targets):
+            if type(number) is not int or not 0 <= number < len(item.targets):
                 raise self._broken("an observation points nowhere")
             said = fact(kind, value)
             said.target = item.targets[number]
@@ -220,24 +220,28 @@ class _Ingest:
     def _on_source_state(self, value: dict[str, Any]) -> None:
         stat = value.pop("stat", None)
         malformed = value.pop("malformed")
-        issues = [fact(Issue, each) for each in value.pop("issues")]
+        issues = value.pop("issues")
         reading = fact(Reading, {**value, "stat": None, "surroundings": value["surroundings"]})
-        reading.stat = None if stat is None else Stat(**stat)
-        reading.malformed = frozenset(malformed)
-        reading.issues = issues
+        if stat is not None:
+            reading.stat = Stat(**{name: _number(each, 0, 1 << 63) for name, each in stat.items()})
+        reading.malformed = frozenset(_number(each, 1, 1 << 63) for each in malformed)
+        reading.issues = Issues(_issue(each) for each in issues)
+        _require_state(reading)
         self._here().reading = reading
 
     def _on_source_commit(self) -> None:
         self._close(None)
 
     def _on_source_rollback(self, value: dict[str, Any]) -> None:
-        self._close(fact(Issue, value))
+        self._close(_issue(value))
 
     def _close(self, refused: Issue | None) -> None:
         item = self._here()
         reading = item.reading
         if reading is None:
             raise self._broken("the state of the source is missing")
+        if (refused is None) is (reading.status == "rejected"):
+            raise self._broken("the state of the source is another one")
         if refused is not None:
             reading.reject(refused, lasting=reading.lasting)
         elif item.fault is not None:
@@ -275,7 +279,8 @@ class _OpenItem:
     def add(self, said: SourceFact) -> None:
         """Take a fact, or note that no row can hold it."""
         try:
-            self.rows.add(said)
+            with deep_values():
+                self.rows.add(said)
         except ImporterFault as fault:
             self.fault = importer_fault(fault)
 
@@ -290,6 +295,54 @@ def _same(known: Known, reading: Reading, version: int) -> bool:
         and known.prefix_sha256 == reading.prefix_sha256
         and known.imported_byte_count == reading.imported_byte_count
     )
+
+
+def _number(value: object, low: int, end: int) -> int:
+    """A number that is at least `low` and below `end`. Raises ValueError."""
+    if type(value) is not int or not low <= value < end:
+        raise ValueError
+    return value
+
+
+def _text(value: object) -> str:
+    """A text that is not empty. Raises ValueError."""
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise ValueError
+    return value
+
+
+def _relative(path: object) -> str:
+    """A path below a root, or "" for the root itself. Raises ValueError."""
+    if path == "":
+        return ""
+    found = _text(path)
+    if found.startswith("/") or ".." in found.split("/"):
+        raise ValueError
+    return found
+
+
+def _issue(value: dict[str, Any]) -> Issue:
+    """Raises ImporterFault or TypeError for what is none."""
+    issue: Issue = fact(Issue, value)
+    require_issue(issue)
+    return issue
+
+
+def _require_state(reading: Reading) -> None:
+    """Make sure that a row can hold the state of a source. Raises ValueError."""
+    count, digest = reading.imported_byte_count, reading.prefix_sha256
+    fits = (
+        reading.status in ("complete", "deferred", "rejected")
+        and type(reading.lasting) is bool
+        and type(reading.fingerprint) is bytes
+        and type(reading.surroundings) is bytes
+        and (digest is None or is_digest(digest))
+        and (count is None) is (digest is None)
+    )
+    if not fits:
+        raise ValueError
+    if count is not None:
+        _number(count, 0, reading.stat.size_bytes + 1 if reading.stat is not None else 1)
 
 
 def _name(record: object) -> str:

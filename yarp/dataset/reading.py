@@ -12,7 +12,7 @@ import orjson
 from attrs import define, field
 
 from yarp.dataset import keys
-from yarp.dataset.rows import ImporterFault
+from yarp.dataset.rows import ImporterFault, require_issue
 from yarp.errors import PluginError
 from yarp.sources.facts import Issue, Rejected
 from yarp.sources.jsonl import JsonlFile, SourceChanged, Stat, deep_values
@@ -58,13 +58,13 @@ def discovered(importer: Importer, roots: Mapping[str, str]) -> list[SourceItem 
     try:
         found = list(importer.discover(roots))
     except Rejected as refused:
-        return [refused.issue]
+        return [_told(refused.issue)]
     except OSError as error:
         return [Issue("unreadable", f"a source cannot be read: {error.strerror}", "error")]
     except Exception as error:
         what = f"the importer of {importer.agent} raised {type(error).__name__} while looking"
         raise PluginError(what) from error
-    issues: list[SourceItem | Issue] = [each for each in found if isinstance(each, Issue)]
+    issues: list[SourceItem | Issue] = [_told(each) for each in found if isinstance(each, Issue)]
     items = [each for each in found if not isinstance(each, Issue)]
     return issues + sorted(items, key=lambda item: (item.kind, item.root, item.relative_path))
 
@@ -86,7 +86,7 @@ def read(importer: Importer, item: SourceItem, take: Callable[[SourceFact], None
     except SourceChanged as changed:
         reading.reject(changed.issue, lasting=False)
     except Rejected as refused:
-        reading.reject(refused.issue, lasting=True)
+        reading.reject(_told(refused.issue), lasting=True)
     except ImporterFault as fault:
         reading.reject(importer_fault(fault), lasting=True)
     except OSError as error:
@@ -103,6 +103,15 @@ def read(importer: Importer, item: SourceItem, take: Callable[[SourceFact], None
 def importer_fault(fault: ImporterFault) -> Issue:
     """The issue of an importer that said what the dataset cannot hold."""
     return Issue("importer_fault", f"its importer gave what cannot be kept: {fault}", "error")
+
+
+def _told(issue: Issue) -> Issue:
+    """An issue as an importer gave it, or one of the importer itself if no row can hold it."""
+    try:
+        require_issue(issue)
+    except ImporterFault as fault:
+        return importer_fault(fault)
+    return issue
 
 
 def _take_state(reading: Reading, item: SourceItem, stats: tuple[Stat | None, ...]) -> None:

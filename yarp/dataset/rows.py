@@ -93,6 +93,7 @@ class ItemRows:
         elif kind is Session:
             self._session(fact)  # type: ignore[arg-type]
         elif kind is Issue:
+            require_issue(fact)  # type: ignore[arg-type]
             self.issues.add(fact)  # type: ignore[arg-type]
         else:
             raise ImporterFault(f"a {kind.__name__} is no fact")
@@ -291,6 +292,35 @@ class ItemRows:
             seen.content_index,
             sha256,
         )
+
+
+def require_issue(issue: Issue) -> None:
+    """Make sure that a row can hold an issue. Raises `ImporterFault`."""
+    count = issue.occurrence_count
+    numbers = (issue.line_number, issue.byte_offset, count)
+    fits = (
+        _encodes(issue.code)
+        and _encodes(issue.message)
+        and count not in (None, 0)
+        and issue.severity in ("warning", "error")
+        and all(each is None or (type(each) is int and 0 <= each < 1 << 63) for each in numbers)
+        and (issue.sqlite_blob_id is None or _encodes(issue.sqlite_blob_id))
+        and (issue.record_sha256 is None or is_digest(issue.record_sha256))
+    )
+    if not fits:
+        raise ImporterFault("an issue is not what it should be")
+
+
+def _encodes(text: object) -> bool:
+    try:
+        return isinstance(text, str) and text.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def is_digest(value: object) -> bool:
+    """Whether it is a SHA-256."""
+    return type(value) is bytes and len(value) == hashlib.sha256().digest_size
 
 
 def issue_rows(
