@@ -13,7 +13,7 @@ from toy_agent import call, result, session
 
 from yarp.dataset import report
 from yarp.dataset.database import Dataset, DatasetUnknown, default_path, schema_text
-from yarp.errors import DataError, PermissionsTooOpen, StorageError
+from yarp.errors import DataError, PermissionsTooOpen, StorageError, YarpError
 
 SEED_TABLES = [
     "import_issues", "import_runs", "observations", "schema_info", "sessions",
@@ -252,3 +252,19 @@ def test_a_writer_removes_what_a_killed_import_had_copied(tmp_path):
     assert (directory / "copy-abc").exists()
     Dataset.write(path).close()
     assert not (directory / "copy-abc").exists()
+
+
+def test_a_dataset_that_is_closed_or_refused_leaves_the_umask_as_it_was(store, tmp_path):
+    before = os.umask(0o027)
+    try:
+        with Dataset.write(store.database):
+            assert os.umask(0o077) == 0o077
+        assert os.umask(0o027) == 0o027
+        open_to_all = tmp_path / "open"
+        open_to_all.mkdir()
+        open_to_all.chmod(0o755)
+        with pytest.raises(YarpError):
+            Dataset.write(str(open_to_all / "x.duckdb"))
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)

@@ -159,8 +159,11 @@ def test_filters_choose_what_is_exported(write):
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "atif"])
 def test_an_export_is_private(write, kind):
-    os.umask(0)
-    out, _ = write(kind)
+    before = os.umask(0)
+    try:
+        out, _ = write(kind)
+    finally:
+        os.umask(before)
     for place in (out, *out.rglob("*")):
         expected = 0o700 if place.is_dir() else 0o600
         assert stat.S_IMODE(place.stat().st_mode) == expected

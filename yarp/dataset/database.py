@@ -75,6 +75,7 @@ class Dataset:
         self._memory = _memory(_size(path))
         self._fat = False
         self._lock = lock
+        self._umask: int | None = None
 
     @classmethod
     def read(cls, path: str | None = None) -> Dataset:
@@ -92,11 +93,12 @@ class Dataset:
         is_default = path is None
         path = os.path.abspath(path or default_path())
         directory = os.path.dirname(path)
-        os.umask(0o077)
-        paths.make_private_dir(directory)
-        paths.require_private(directory, directory=True, narrow=is_default)
-        lock = _lock(path)
+        umask = os.umask(0o077)  # until it is closed: DuckDB makes files of its own all the time
+        lock: int | None = None
         try:
+            paths.make_private_dir(directory)
+            paths.require_private(directory, directory=True, narrow=is_default)
+            lock = _lock(path)
             from yarp.sources.sqlite import remove_leftovers
 
             remove_leftovers(directory)
@@ -105,8 +107,11 @@ class Dataset:
                 os.unlink(path)  # what an interrupted first run leaves, or `touch`
             dataset = cls(path, _connect(path, readonly=False), lock)
         except BaseException:
-            os.close(lock)
+            if lock is not None:
+                os.close(lock)
+            os.umask(umask)
             raise
+        dataset._umask = umask
         try:
             dataset._prepare()
         except BaseException:
@@ -129,6 +134,9 @@ class Dataset:
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
+            if self._umask is not None:
+                os.umask(self._umask)
+                self._umask = None
 
     def rows(self, statement: str, values: object = None) -> list[tuple[Any, ...]]:
         """All rows that a statement gives."""
