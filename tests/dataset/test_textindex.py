@@ -231,7 +231,8 @@ def test_the_index_finds_what_reading_everything_finds(texts, needle, ignore_cas
     for number, text in enumerate(texts):
         segment = textindex._Segment(number, [b"%d" % number], [str(number)], [])
         segment.blanked = [textindex.words.blanked(text.encode())]
-        for name, table in segment.find_words().tables.items():
+        segment.find_words()
+        for name, table in segment.tables.items():
             index.register(name, table)
         index.execute(textindex._ADD_WORDS)
         index.execute(textindex._ADD_TEXTS)

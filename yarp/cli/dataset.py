@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from yarp.dataset.database import Dataset
+    from yarp.dataset.indexing import Indexing
     from yarp.dataset.run import Report
     from yarp.plugins import Plugins
     from yarp.sources.importers import Importer
@@ -177,19 +178,20 @@ def extract(unix_user: str, database: str | None, as_json: bool) -> None:
 def _extract(sources: list[Source], unix_user: str, database: str | None, as_json: bool) -> None:
     from yarp.dataset import extract as engine
     from yarp.dataset.database import Dataset
+    from yarp.dataset.indexing import Indexing
 
     for importer, roots in sources:
         engine.check_roots(importer, roots)
     runs: list[Report | Failure] = []
-    with Dataset.write(database) as dataset:
+    with Dataset.write(database) as dataset, Indexing(dataset) as indexing:
         progress = Progress()
         for importer, roots in sources:
             try:
-                runs.append(engine.extract(dataset, importer, unix_user, roots, progress))
+                runs.append(engine.extract(dataset, importer, unix_user, roots, progress, indexing))
             except YarpError as error:
                 runs.append(Failure(importer.agent, error))
             progress.done()
-    _index(dataset.path, runs)
+        _finish(indexing, runs)
     _print_runs(runs, as_json=as_json)
 
 
@@ -236,19 +238,24 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
     from yarp.dataset import framing
     from yarp.dataset import ingest as engine
     from yarp.dataset.database import Dataset
+    from yarp.dataset.indexing import Indexing
 
     runs: list[Report | Failure] = []
-    with Dataset.write(database) as dataset:
+    with Dataset.write(database) as dataset, Indexing(dataset) as indexing:
         progress = Progress()
         frames = framing.frames(sys.stdin.buffer)
         try:
-            runs.extend(engine.ingest(dataset, unix_user, frames, agent=agent, progress=progress))
+            runs.extend(
+                engine.ingest(
+                    dataset, unix_user, frames, agent=agent, progress=progress, indexing=indexing
+                )
+            )
         except FrameError as error:
             if not runs:
                 raise
             runs.append(Failure(None, error))
         progress.done()
-    _index(dataset.path, runs)
+        _finish(indexing, runs)
     _print_runs(runs, as_json=as_json)
 
 
@@ -260,18 +267,14 @@ class Failure:
         self.error = error
 
 
-def _index(path: str, runs: Sequence[Report | Failure]) -> None:
+def _finish(indexing: Indexing, runs: Sequence[Report | Failure]) -> None:
     """Bring the text index up to date with what runs have changed; a search could do it too."""
     written = [run.written for run in runs if not isinstance(run, Failure)]
-    if not any(each.items or each.dropped for each in written):
-        return
-    from yarp.dataset import textindex
-
-    try:
-        with reading(path) as dataset:
-            textindex.update(dataset)
-    except StorageError as error:
-        text.report([f"the text index is not up to date: {error}"])
+    if any(each.items or each.dropped for each in written):
+        try:
+            indexing.finish()
+        except StorageError as error:
+            text.report([f"the text index is not up to date: {error}"])
 
 
 def _print_runs(runs: Sequence[Report | Failure], *, as_json: bool) -> None:

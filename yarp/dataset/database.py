@@ -164,8 +164,7 @@ class Dataset:
         Counted are all files of the directory and a generous bound for the batch: twice its
         bytes, since they stand in the log and in the file for a while, and 1 KiB a row.
         """
-        bound = 2 * byte_count + 1024 * row_count + _SLACK_BYTES
-        used = self.used_bytes()
+        used = self.require_space(byte_count, row_count)
         needed = _memory(used)
         self._fat = self._fat or byte_count > _FAT_ROW_BYTES * row_count
         if self._fat:
@@ -175,11 +174,17 @@ class Dataset:
         if self._lock is not None and needed > 5 * self._memory // 4:
             self._memory = needed
             self.connection.execute(f"SET memory_limit = '{self._memory}B'")
+
+    def require_space(self, byte_count: int, row_count: int) -> int:
+        """The same for a batch of another connection's; gives the size of the files."""
+        bound = 2 * byte_count + 1024 * row_count + _SLACK_BYTES
+        used = self.used_bytes()
         if used + bound > self.most_bytes:
             raise SizeLimitReached(
                 f"{self.directory} holds {used} bytes; the next batch of up to {bound} could cross "
                 f"{self.most_bytes}. What was imported stays; free room there, then run this again"
             )
+        return used
 
     def used_bytes(self) -> int:
         """The size of all files below the data directory."""

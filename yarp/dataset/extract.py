@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from yarp.dataset.database import Dataset
+    from yarp.dataset.indexing import Indexing
     from yarp.dataset.run import Known
     from yarp.sources.importers import Importer
 
@@ -56,17 +57,19 @@ def extract(
     unix_user: str,
     roots: Mapping[str, str],
     progress: Progress = lambda _done, _all: None,
+    indexing: Indexing | None = None,
 ) -> Report:
     """Import what lies below `roots` (by option flag) as belonging to `unix_user`.
 
-    `progress(done, all)` is told of items. Raises what keeps the run from going on; what was
-    committed until then stays, and the next run goes on from there.
+    `progress(done, all)` is told of items, and `indexing` of texts that were committed. Raises
+    what keeps the run from going on; what was committed until then stays, and the next run goes
+    on from there.
     """
     roots = check_roots(importer, roots)
     with told(dataset.path):
         run = Run(dataset, unix_user, importer.agent)
         try:
-            report = _Extraction(run, importer, roots, progress).run()
+            report = _Extraction(run, importer, roots, progress, indexing).run()
         except BaseException:
             run.end_badly()
             raise
@@ -76,14 +79,19 @@ def extract(
 
 class _Extraction:
     def __init__(
-        self, run: Run, importer: Importer, roots: dict[str, str], progress: Progress
+        self,
+        run: Run,
+        importer: Importer,
+        roots: dict[str, str],
+        progress: Progress,
+        indexing: Indexing | None,
     ) -> None:
         self._run = run
         self._importer = importer
         self._roots = roots
         self._progress = progress
         self._root_keys: dict[tuple[str, str], str] = {}
-        self._writer = Writer(run.dataset, run.key)
+        self._writer = Writer(run.dataset, run.key, indexing)
 
     def run(self) -> Report:
         for option in self._importer.options:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from yarp.dataset.database import Dataset
+    from yarp.dataset.indexing import Indexing
     from yarp.dataset.run import Known
     from yarp.sources.facts import SourceFact
 
@@ -33,6 +34,7 @@ def ingest(
     *,
     agent: str | None = None,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
+    indexing: Indexing | None = None,
 ) -> Iterator[Report]:
     """Take streams for `unix_user`, one behind the other; a report for each, once it is taken.
 
@@ -43,7 +45,7 @@ def ingest(
     first = next(left, b"")
     number = 0
     while first or not number:
-        taking = _Ingest(dataset, unix_user, agent, progress, number)
+        taking = _Ingest(dataset, unix_user, agent, progress, number, indexing)
         with told(dataset.path):
             try:
                 if first:
@@ -74,7 +76,9 @@ class _Ingest:
         agent: str | None,
         progress: Callable[[int, int], None],
         number: int,
+        indexing: Indexing | None,
     ) -> None:
+        self._indexing = indexing
         self._dataset = dataset
         self._unix_user = unix_user
         self._agent = agent
@@ -163,7 +167,7 @@ class _Ingest:
             raise self._broken("the stream is of another agent than --agent names")
         self._version = _number(value["adapter_version"], 1, 1 << 31)
         self._run = Run(self._dataset, self._unix_user, _text(value["agent"]))
-        self._writer = Writer(self._dataset, self._run.key)
+        self._writer = Writer(self._dataset, self._run.key, self._indexing)
         self._claims = settle.to_read_again(self._dataset)
 
     def _on_source_root(self, value: dict[str, Any]) -> None:

@@ -11,8 +11,7 @@ was chosen: docs/explanation/text-index.md.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import attrs
@@ -23,7 +22,6 @@ from yarp.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
     from typing import Any
 
     from duckdb import DuckDBPyConnection
@@ -107,20 +105,24 @@ def stamp_of(dataset: DuckDBPyConnection) -> str:
     return str(_one(dataset, _STAMP))
 
 
-def update(dataset: Dataset, progress: Callable[[int], None] | None = None) -> Update:
+def update(
+    dataset: Dataset,
+    progress: Callable[[int], None] | None = None,
+    growing: Growing | None = None,
+) -> Update:
     """Bring the index of a dataset up to date; made anew when it must be.
 
     At once when nothing has changed. `progress` is told how many bytes of text are done.
-    Raises StorageError when the file cannot be written, or another process writes it, and
-    SizeLimitReached when there would be no room for it.
+    `growing`: the index, open already; it is closed. Raises StorageError when the file cannot
+    be written, or another process writes it, and SizeLimitReached when there would be no room
+    for it.
     """
-    import duckdb
-
-    path = path_of(dataset.path)
-    try:
-        return _update(dataset, path, progress)
-    except (duckdb.Error, OSError) as error:
-        raise StorageError(f"{path} cannot be written: {type(error).__name__}") from error
+    growing = growing or Growing.open(dataset)
+    with _told(path_of(dataset.path)):
+        try:
+            return _update(dataset.connection, growing, progress)
+        finally:
+            growing.close()
 
 
 def ready(dataset: Dataset, progress: Callable[[int], None] | None = None) -> TextIndex | None:
@@ -137,29 +139,99 @@ def ready(dataset: Dataset, progress: Callable[[int], None] | None = None) -> Te
     return TextIndex.open(dataset.path)
 
 
-def _update(dataset: Dataset, path: str, progress: Callable[[int], None] | None) -> Update:
-    connection = dataset.connection
-    stamp = stamp_of(connection)
-    index = _open_to_write(path)
+def _update(
+    dataset: DuckDBPyConnection, growing: Growing, progress: Callable[[int], None] | None
+) -> Update:
+    stamp = stamp_of(dataset)
+    index = growing.connection
+    if _one(index, "SELECT stamp FROM info") == stamp:
+        return Update()
+    index.execute("BEGIN")
+    # Until it is whole it is of no state of the dataset.
+    index.execute("UPDATE info SET stamp = ''")
+    added, dropped = _changes(dataset, index)
+    if dropped * _GONE_SHARE > int(_one(index, "SELECT count(*) FROM texts")):
+        index.execute("DELETE FROM texts; DELETE FROM words; UPDATE info SET text_bytes = 0")
+        added = _identities(dataset)
+    elif dropped:
+        index.execute("DELETE FROM texts WHERE identity IN (SELECT identity FROM gone)")
+    index.execute("COMMIT")
+    size = growing.add(_texts(dataset, added), progress)
+    index.execute("UPDATE info SET stamp = ?", [stamp])
+    index.execute("CHECKPOINT")
+    return Update(added.num_rows, dropped, size)
+
+
+class Growing:
+    """The index of a dataset, open to list further texts."""
+
+    def __init__(self, dataset: Dataset, connection: DuckDBPyConnection) -> None:
+        self.connection = connection
+        self._dataset = dataset
+        self._path = path_of(dataset.path)
+
+    @classmethod
+    def open(cls, dataset: Dataset) -> Growing:
+        """The index, made if there is none that can be used. Raises StorageError."""
+        path = path_of(dataset.path)
+        with _told(path):
+            return cls(dataset, _open_to_write(path))
+
+    def close(self) -> None:
+        """Let the file go; what was added is in it."""
+        self.connection.close()
+
+    def add(
+        self,
+        texts: Iterable[tuple[bytes, str, str]],
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """List the words of texts, each with its identity and its call; how many bytes they have.
+
+        Until `update` the index is of no state of the dataset. Uses none of the dataset's
+        connection. Raises StorageError.
+        """
+        with _told(self._path):
+            return self._add(texts, progress)
+
+    def _add(
+        self,
+        texts: Iterable[tuple[bytes, str, str]],
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        index = self.connection
+        done, number = 0, int(_one(index, "SELECT texts FROM info"))
+        for segment in _segments(texts, number):
+            segment.find_words()
+            self._dataset.require_space((done + segment.size) // _INDEX_SHARE, segment.rows)
+            for name, table in segment.tables.items():
+                index.register(name, table)
+            index.execute("BEGIN")
+            index.execute(_ADD_WORDS)
+            index.execute(_ADD_TEXTS)
+            number += segment.rows
+            done += segment.size
+            index.execute(
+                "UPDATE info SET stamp = '', texts = ?, text_bytes = text_bytes + ?",
+                [number, segment.size],
+            )
+            # All of them in one commit would take 90 MB more; cut short, the next update goes on.
+            index.execute("COMMIT")
+            for name in segment.tables:
+                index.unregister(name)
+            if progress is not None:
+                progress(done)
+        return done
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    import duckdb
+
     try:
-        if _one(index, "SELECT stamp FROM info") == stamp:
-            return Update()
-        index.execute("BEGIN")
-        # Until it is whole it is of no state of the dataset.
-        index.execute("UPDATE info SET stamp = ''")
-        added, dropped = _changes(connection, index)
-        if dropped * _GONE_SHARE > int(_one(index, "SELECT count(*) FROM texts")):
-            index.execute("DELETE FROM texts; DELETE FROM words; UPDATE info SET text_bytes = 0")
-            added = _identities(connection)
-        elif dropped:
-            index.execute("DELETE FROM texts WHERE identity IN (SELECT identity FROM gone)")
-        size = _add(dataset, index, added, progress)
-        index.execute("UPDATE info SET stamp = ?", [stamp])
-        index.execute("COMMIT")
-        index.execute("CHECKPOINT")
-        return Update(added.num_rows, dropped, size)
-    finally:
-        index.close()
+        yield
+    except (duckdb.Error, OSError) as error:
+        raise StorageError(f"{path} cannot be written: {type(error).__name__}") from error
 
 
 @attrs.frozen
@@ -301,35 +373,6 @@ def _identities(dataset: DuckDBPyConnection) -> pa.Table:
     return dataset.sql(f"SELECT identity FROM {_TEXTS}").to_arrow_table()
 
 
-def _add(
-    dataset: Dataset,
-    index: DuckDBPyConnection,
-    added: pa.Table,
-    progress: Callable[[int], None] | None,
-) -> int:
-    """List the words of the texts of these identities; how many bytes they have."""
-    done, number = 0, int(_one(index, "SELECT texts FROM info"))
-    for segment in _worded(_segments(dataset.connection, added, number)):
-        dataset.require_room((done + segment.size) // _INDEX_SHARE, segment.rows)
-        for name, table in segment.tables.items():
-            index.register(name, table)
-        index.execute(_ADD_WORDS)
-        index.execute(_ADD_TEXTS)
-        for name in segment.tables:
-            index.unregister(name)
-        number += segment.rows
-        done += segment.size
-        index.execute(
-            "UPDATE info SET texts = ?, text_bytes = text_bytes + ?", [number, segment.size]
-        )
-        # All of them in one commit would take 90 MB more; cut short, the next update goes on.
-        index.execute("COMMIT")
-        index.execute("BEGIN")
-        if progress is not None:
-            progress(done)
-    return done
-
-
 @attrs.define
 class _Segment:
     """Some texts, blanked, with what is known of them; `tables` once their words are found."""
@@ -345,47 +388,41 @@ class _Segment:
     def rows(self) -> int:
         return len(self.identities)
 
-    def find_words(self) -> _Segment:
+    def find_words(self) -> None:
         """Fill `tables`; the texts are let go."""
         known, places = words.tables(self.blanked, self.first)
         self.blanked.clear()
         numbers = pa.array(range(self.first, self.first + self.rows), pa.uint32())
         rows = {"text": numbers, "identity": self.identities, "call_key": self.call_keys}
         self.tables = {"known": known, "places": places, "segment": pa.table(rows)}
-        return self
 
 
-def _segments(dataset: DuckDBPyConnection, added: pa.Table, first: int) -> Iterator[_Segment]:
+def _texts(dataset: DuckDBPyConnection, added: pa.Table) -> Iterator[tuple[bytes, str, str]]:
+    """The texts of these identities."""
+    if not added.num_rows:
+        return
     dataset.register("added", added)
     try:
-        rows_left = dataset.execute(f"FROM {_TEXTS} WHERE identity IN (SELECT identity FROM added)")
-        segment = _Segment(first)
-        while rows := rows_left.fetchmany(_FETCHED_ROWS):
-            for identity, call_key, text in rows:
-                data = text.encode()
-                segment.identities.append(identity)
-                segment.call_keys.append(call_key)
-                segment.blanked.append(words.blanked(data))
-                segment.size += len(data)
-                if segment.size >= _SEGMENT_BYTES:
-                    yield segment
-                    segment = _Segment(segment.first + segment.rows)
-        if segment.rows:
-            yield segment
+        found = dataset.execute(f"FROM {_TEXTS} WHERE identity IN (SELECT identity FROM added)")
+        while rows := found.fetchmany(_FETCHED_ROWS):
+            yield from rows
     finally:
         dataset.unregister("added")
 
 
-def _worded(segments: Iterable[_Segment]) -> Iterator[_Segment]:
-    """The segments with their words, found while the one before is written and the next is read."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting: Future[_Segment] | None = None
-        for segment in segments:
-            done, waiting = waiting, pool.submit(segment.find_words)
-            if done is not None:
-                yield done.result()
-        if waiting is not None:
-            yield waiting.result()
+def _segments(texts: Iterable[tuple[bytes, str, str]], first: int) -> Iterator[_Segment]:
+    segment = _Segment(first)
+    for identity, call_key, text in texts:
+        data = text.encode()
+        segment.identities.append(identity)
+        segment.call_keys.append(call_key)
+        segment.blanked.append(words.blanked(data))
+        segment.size += len(data)
+        if segment.size >= _SEGMENT_BYTES:
+            yield segment
+            segment = _Segment(segment.first + segment.rows)
+    if segment.rows:
+        yield segment
 
 
 def _one(connection: DuckDBPyConnection, query: str) -> Any:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from yarp.dataset.database import Dataset
+    from yarp.dataset.indexing import Indexing
     from yarp.dataset.rows import CallRow
     from yarp.dataset.tables import Row
 
@@ -48,8 +49,9 @@ class Counts:
 class Writer:
     """Gathers outcomes and commits them in groups, on behalf of one run."""
 
-    def __init__(self, dataset: Dataset, run_key: str) -> None:
+    def __init__(self, dataset: Dataset, run_key: str, indexing: Indexing | None = None) -> None:
         self.counts = Counts()
+        self._indexing = indexing
         self._dataset = dataset
         self._run_key = run_key
         self._tables = Tables(dataset.connection)
@@ -104,6 +106,8 @@ class Writer:
             return
         self._empty = False
         self._count(group, written)
+        if self._indexing is not None:
+            self._indexing.take(written.new_calls, written.new_results)
 
     def _count(self, group: list[Outcome], written: _Group) -> None:
         counts = self.counts
@@ -132,6 +136,8 @@ class _Group:
         self._group = group
         self._read = [outcome for outcome in group if outcome.rows is not None]
         self.calls = self.results = self.observations = self.dropped = 0
+        self.new_calls: list[Row] = []
+        self.new_results: list[Row] = []
 
     def write(self, *, look_up: bool) -> None:
         """Write everything; `look_up`: the tables hold rows that these may meet."""
@@ -269,6 +275,8 @@ class _Group:
         self._delete("tool_calls", "call_key", replaced)
         self._tables.insert("tool_calls", new)
         self.calls = len(new) - len(replaced)
+        again = set(replaced)
+        self.new_calls = [row for row in new if row[0] not in again]
         return owned
 
     def _present_calls(self, calls: Collection[str]) -> dict[str, tuple[Row, str | None, Row]]:
@@ -295,6 +303,7 @@ class _Group:
             new = self._unknown("tool_results", ("result_key", "returned_at_ms"), results, 2)
         self._tables.insert("tool_results", new)
         self.results = len(new)
+        self.new_results = new
 
     def _links(self, again: list[str], owned: set[tuple[str, str]]) -> None:
         self._delete("private.call_links", "source_item_key", again)

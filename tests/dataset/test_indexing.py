@@ -1,0 +1,80 @@
+"""The text index that grows beside an import ends as the one that is made afterwards."""
+
+import os
+
+import duckdb
+import pytest
+from toy_agent import ORIGIN_AND_FORK, TOY, call, result, session
+
+from yarp.dataset import extract as engine
+from yarp.dataset import textindex, writer
+from yarp.dataset.database import Dataset
+from yarp.dataset.indexing import Indexing
+from yarp.errors import StorageError
+
+
+def extract(store):
+    """Import with the index beside it; what `finish` had to add and to drop."""
+    with Dataset.write(store.database) as dataset, Indexing(dataset) as indexing:
+        engine.extract(dataset, TOY, "ann", {"sessions": str(store.sessions)}, indexing=indexing)
+        return indexing.finish()
+
+
+def indexed(store):
+    """The texts by identity, with the words of each."""
+    with duckdb.connect(textindex.path_of(store.database), read_only=True) as index:
+        return index.execute("""
+            SELECT identity, call_key, always, list_sort(list(word)) FROM texts
+            LEFT JOIN (SELECT word, unnest(texts) AS text FROM words) USING (text)
+            GROUP BY text, identity, call_key, always ORDER BY identity""").fetchall()
+
+
+def made_afterwards(store):
+    with Dataset.read(store.database) as dataset:
+        assert textindex.update(dataset) == textindex.Update()
+    beside = indexed(store)
+    with duckdb.connect(textindex.path_of(store.database)) as index:
+        index.execute("UPDATE info SET version = 0")
+    with Dataset.read(store.database) as dataset:
+        textindex.update(dataset)
+    assert beside == indexed(store)
+    return beside
+
+
+@pytest.fixture(params=[1, 1 << 20], ids=["each item alone", "all together"])
+def group_bytes(request, monkeypatch):
+    monkeypatch.setattr(writer, "GROUP_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("group_bytes")
+def test_texts_are_listed_as_they_are_committed(store):
+    for number in range(5):
+        records = (call(f"c{number}-{n}", input={"n": n}) for n in range(3))
+        answers = (result(f"c{number}-{n}", f"wörd {n}", json={"k": n}) for n in range(3))
+        store.write(f"{number}.jsonl", session(f"s{number}", number), *records, *answers)
+    assert extract(store) == textindex.Update()
+    assert len(made_afterwards(store)) == 30
+
+
+@pytest.mark.usefixtures("group_bytes")
+def test_what_comes_together_or_changes_is_made_up_for_in_the_end(store):
+    for name, records in ORIGIN_AND_FORK.items():
+        store.write(name, *records)
+    store.write("c.jsonl", session("s", 3), call("c"), result("c", "one"))
+    extract(store)
+    made_afterwards(store)
+    store.write("c.jsonl", session("s", 3), call("c", input={"other": 1}), result("c", "two"))
+    store.write("d.jsonl", session("t", 4), call("d"), result("d", "three"))
+    extract(store)
+    made_afterwards(store)
+
+
+def test_an_index_that_cannot_be_written_leaves_the_import_alone(store):
+    store.write("a.jsonl", session("s"), call("a"), result("a"))
+    with Dataset.write(store.database) as dataset, Indexing(dataset) as indexing:
+        os.mkdir(textindex.path_of(store.database))
+        roots = {"sessions": str(store.sessions)}
+        report = engine.extract(dataset, TOY, "ann", roots, indexing=indexing)
+        with pytest.raises(StorageError, match="cannot be written"):
+            indexing.finish()
+    assert report.written.calls == len(store.calls()) == 1

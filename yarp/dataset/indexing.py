@@ -1,0 +1,91 @@
+"""Lists the words of texts while an import goes on, so that they need not be read once more.
+
+What was committed is handed to a thread of its own, which spends its time in DuckDB and Arrow
+and leaves the interpreter to the import. Whatever is missing in the end, or too much, `finish`
+makes up for: the index is one of the dataset's state only after that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Self
+
+from yarp.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from concurrent.futures import Future
+
+    from yarp.dataset import textindex
+    from yarp.dataset.database import Dataset
+    from yarp.dataset.tables import Row
+
+# Groups of items whose texts are in memory until their words are found, beside the next one.
+_MOST_WAITING = 1
+
+
+class Indexing:
+    """The text index of a dataset that is open to be written, kept up with what is committed."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._pool = ThreadPoolExecutor(1)
+        self._waiting: list[Future[None]] = []
+        self._growing: textindex.Growing | None = None
+        self._given_up = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._let_go()
+
+    def take(self, calls: list[Row], results: list[Row]) -> None:
+        """Take rows of tool_calls and tool_results that were committed and that are new."""
+        if self._given_up or not (calls or results):
+            return
+        while len(self._waiting) >= _MOST_WAITING:
+            self._waiting.pop(0).result()
+        self._waiting.append(self._pool.submit(self._add, calls, results))
+
+    def finish(self) -> textindex.Update:
+        """Make the index that of the dataset as it is now. Raises StorageError."""
+        from yarp.dataset import textindex
+
+        for each in self._waiting:
+            each.result()
+        self._waiting.clear()
+        growing, self._growing = self._growing, None
+        return textindex.update(self._dataset, growing=growing)
+
+    def _add(self, calls: list[Row], results: list[Row]) -> None:
+        from yarp.dataset import textindex  # with Arrow; most runs find nothing new
+
+        try:
+            if self._growing is None:
+                self._growing = textindex.Growing.open(self._dataset)
+            self._growing.add(_texts(calls, results))
+        except StorageError:  # `finish` tries once more, and says so
+            self._given_up = True
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._growing is not None:
+            self._growing.close()
+            self._growing = None
+
+
+def _texts(calls: list[Row], results: list[Row]) -> Iterable[tuple[bytes, str, str]]:
+    """Identity, key of the call, text: as `textindex` takes them from the tables."""
+    for call in calls:
+        named = f"{call[0]} {call[11].hex().upper()}"
+        yield _md5(named), call[0], call[10]
+    for result in results:
+        parts = (part for part in result[4:6] if part is not None)
+        yield _md5(result[0]), result[1], "\n".join(parts)
+
+
+def _md5(text: str) -> bytes:
+    return hashlib.md5(text.encode(), usedforsecurity=False).digest()
