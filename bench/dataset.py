@@ -140,7 +140,7 @@ class _Bench:
         digests = "SELECT DISTINCT sha256(output_text) FROM tool_results"
         kept = json.loads(
             self.tell(
-                "dataset", "sql", "--json", "--rows", "1000000", "--bytes", "1000000000", digests
+                "dataset", "sql", "--json", "--rows", "1000000", "--bytes", str(1 << 26), digests
             )
         )["rows"]
         texts = set().union(*(truth.texts for truth in truths.values()))
