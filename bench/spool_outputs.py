@@ -15,8 +15,8 @@ import outputs
 from yarp.spool.credentials import CREDENTIALS
 from yarp.spool.declared import SpoolLocation
 from yarp.spool.receipt import Representation
+from yarp.spool.running import Running
 from yarp.spool.spool import EXACT, LOSSY, Spool
-from yarp.spool.stream import Child
 
 INLINE_BYTES = 16 << 10
 STREAM_BYTES = 4 << 30
@@ -37,14 +37,7 @@ def spool(folder, label, **more):
 
 def captured(one, argv):
     """Run a command to its end into a spool; the receipt."""
-    child = Child(argv, piped=True)
-    ending = child.read(one.take)
-    for stream, ended in enumerate(ending.ended):
-        if ended:
-            one.ended(stream)
-    code = child.wait()
-    child.dismiss()
-    return one.finish(exit_code=None if child.signal else code, signal=child.signal)
+    return Running(one, argv).wait()
 
 
 def shown(one, receipt, folder):

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         Representation,
         StreamReceipt,
     )
+    from yarp.spool.running import Running
     from yarp.spool.spool import Spool
     from yarp.spool.whole import save_text
     from yarp.spooling import open_spool
@@ -146,6 +147,7 @@ __all__ = [
     "Representation",
     "Result",
     "RulePack",
+    "Running",
     "Session",
     "SessionFact",
     "SourceFact",
@@ -199,6 +201,7 @@ _COLD = {
         *("Accounting", "CaptureState", "Identity", "PreviewFact", "PreviewState"),
         *("ProcessState", "Receipt", "ReferenceState", "Representation", "StreamReceipt"),
     ),
+    "yarp.spool.running": ("Running",),
     "yarp.spool.spool": ("Spool",),
     "yarp.spool.whole": ("save_text",),
     "yarp.spooling": ("open_spool",),

@@ -55,7 +55,10 @@ def many(index, conversation, files=12, loops=6):
 def sound(index):
     """What holds in every committed state, cold, half-way or done."""
     connection = open_readonly(index.path)
-    one = lambda sql: connection.execute(sql).fetchone()[0]  # noqa: E731
+
+    def one(sql):
+        return connection.execute(sql).fetchone()[0]
+
     try:
         assert one("PRAGMA integrity_check") == "ok"
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []

@@ -143,7 +143,7 @@ class Spool:
     def take(self, stream: int, chunk: bytes) -> bool:
         """Take the next raw bytes of a stream; always True: go on reading.
 
-        Under `lossy` it waits for nothing but its own work on the bytes.
+        Under `lossy` it waits for no storage that stands still, and for a slow one not for long.
         """
         if self._accounts.observe(stream, len(chunk)):
             with self._turns[stream]:

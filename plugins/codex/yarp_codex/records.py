@@ -56,11 +56,6 @@ class Meta(Record):
         return string(self.payload.get("forked_from_id"))
 
     @property
-    def refers(self) -> bool:
-        """Whether the history before it stays in the parent's file instead of being copied."""
-        return isinstance(self.payload.get("history_base"), dict)
-
-    @property
     def is_subagent(self) -> bool:
         """Whether another thread started this one as its helper."""
         return self.payload.get("thread_source") == "subagent" or "subagent" in self._source

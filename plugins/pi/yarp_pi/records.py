@@ -164,12 +164,6 @@ class Message(Entry):
         return found
 
     @property
-    def timestamp_ms(self) -> int | None:
-        """When the message began; the entry's own time is when it was written."""
-        found = self.message.get("timestamp")
-        return found if type(found) is int else None
-
-    @property
     def provider(self) -> str | None:
         """The provider of the model that answered."""
         return _text(self.message, "provider")
