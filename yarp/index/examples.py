@@ -30,7 +30,7 @@ FROM items AS i
 JOIN sessions AS s USING (session_id)
 {_TEXT}
 WHERE json_extract(i.semantic, '$.role') = '{role}'
-ORDER BY i.occurred_at DESC
+ORDER BY i.occurred_at DESC, i.item_id DESC
 LIMIT 20""",  # noqa: S608 - documentation
     )
 
@@ -120,7 +120,7 @@ FROM loops AS l
 JOIN sessions AS s USING (session_id)
 JOIN records AS r ON r.record_id = json_extract(l.end, '$.record_id')
 WHERE json_extract(l.end, '$.outcome') IN ('interrupted', 'failed')
-ORDER BY r.occurred_at DESC
+ORDER BY r.occurred_at DESC, l.loop_id DESC
 LIMIT 20""",
     ),
     Example(
@@ -136,7 +136,9 @@ SELECT l.session_position, i.loop_position, json_extract(i.semantic, '$.role') A
 FROM items AS i
 JOIN loops AS l USING (loop_id)
 LEFT JOIN blobs AS b ON b.blob_id = json_extract(i.semantic, '$.value.text.blob_id')
-WHERE i.session_id = (SELECT session_id FROM sessions ORDER BY created_at DESC LIMIT 1)
+WHERE i.session_id = (
+    SELECT session_id FROM sessions ORDER BY created_at DESC, session_id DESC LIMIT 1
+)
 ORDER BY l.session_position, i.loop_position
 LIMIT 200""",
     ),

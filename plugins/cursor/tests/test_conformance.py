@@ -9,6 +9,7 @@ import pytest
 
 from yarp.testing.host import HostSuite
 from yarp.testing.importer import ImporterSuite
+from yarp.testing.trace import TraceSuite
 
 
 class TestCursor(HostSuite):
@@ -37,15 +38,21 @@ class TestCursor(HostSuite):
         ]
 
 
+def module(name):
+    """A module that stands beside this one."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"yarp_cursor_conformance_{name}", path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
 class TestCursorImporter(ImporterSuite):
     plugin = "cursor"
 
     @pytest.fixture
     def roots(self, tmp_path):
-        path = Path(__file__).with_name("stores.py")
-        spec = importlib.util.spec_from_file_location("yarp_cursor_conformance_stores", path)
-        stores = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(stores)
+        stores = module("stores")
         roots = {flag: str(tmp_path / flag) for flag in ("chats", "acp-sessions", "projects")}
         for flag in ("chats", "acp-sessions"):
             store = stores.Store(flag)
@@ -77,3 +84,11 @@ class TestCursorImporter(ImporterSuite):
     @pytest.fixture
     def kept(self):
         return ["notes.txt", "c1", '{"command":"ls"}']
+
+
+class TestCursorTraces(TraceSuite):
+    plugin = "cursor"
+
+    @pytest.fixture
+    def traces(self, tmp_path):
+        return module("transcripts").store(tmp_path / "projects")

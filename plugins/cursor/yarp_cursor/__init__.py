@@ -8,7 +8,7 @@ from yarp.plugin import Host, hookimpl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from yarp.plugin import Importer
+    from yarp.plugin import Importer, TraceReader
 
 
 @hookimpl
@@ -65,6 +65,14 @@ def yarp_importers() -> list[Importer]:
             read=read,
         )
     ]
+
+
+@hookimpl
+def yarp_trace_readers() -> list[TraceReader]:
+    """The reader of transcripts as traces."""
+    from yarp_cursor.trace import reader
+
+    return [reader()]
 
 
 def _shell() -> str:

@@ -85,10 +85,10 @@ def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
     for item in items_below(roots[TRANSCRIPTS], kind=TRANSCRIPTS, suffixes=suffixes):
         if isinstance(item, Issue):
             yield item
-        elif "agent-transcripts" in item.relative_path.split(os.sep):
-            name, suffix = os.path.splitext(os.path.basename(item.path))
-            store = stores.get(name)
-            if suffix == ".txt":
+        elif records.TRANSCRIPTS in item.relative_path.split(os.sep):
+            placed = records.placed(item.path)
+            store = None if placed is None else stores.get(placed.session)
+            if item.path.endswith(".txt"):
                 yield Issue("cursor_text_transcript", "a transcript in the older form of text")
             elif store is None:
                 yield Issue("cursor_transcript_without_store", "a transcript of no store here")
@@ -252,10 +252,8 @@ class _Store:
         )
 
     def _directory(self, given: object) -> str | None:
-        own = given.get("working_directory") if isinstance(given, dict) else None
-        if isinstance(own, str) and os.path.isabs(own):
-            return own
-        return self._graph.directory if self._graph else None
+        own = records.directory(given)
+        return own or (self._graph.directory if self._graph else None)
 
     def _result(self, block: ResultBlock, *, current: bool) -> Result:
         text = block.result if isinstance(block.result, str) else None

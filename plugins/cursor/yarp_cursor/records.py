@@ -8,6 +8,7 @@ shape is taken as a whole or not at all. Source: seed 003, "Cursor"; spec "Datas
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from yarp.plugin import Line
 
+# The folder that transcripts lie in.
+TRANSCRIPTS = "agent-transcripts"
 _TOO_LARGE = 2**53
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)
 _WANTED = frozenset({"agentId", "latestRootBlobId", "createdAt", "mode", "subagentInfo"})
@@ -208,30 +211,139 @@ def is_call(value: object) -> bool:
 
 
 class Use:
-    """A tool call in a transcript: no id, no result, no time."""
+    """A tool call in a transcript: no id, no result, no time. `given`: its input, None without."""
 
-    __slots__ = ("arguments", "index", "line", "tool_name")
+    __slots__ = ("given", "index", "line", "tool_name")
 
-    def __init__(self, line: Line, index: int, tool_name: str, arguments: object) -> None:
+    def __init__(self, line: Line, index: int, tool_name: str, given: object) -> None:
         self.line = line
         self.index = index
         self.tool_name = tool_name
-        self.arguments = arguments
+        self.given = given
+
+    @property
+    def arguments(self) -> object:
+        """An object, or a string that need not be JSON."""
+        return {} if self.given is None else self.given
+
+
+class Message:
+    """What a transcript has of one message: texts and calls as they stood in it.
+
+    `blocks` of other kinds are left out, but for `has_images`.
+    """
+
+    __slots__ = ("blocks", "has_images", "line", "role")
+
+    def __init__(self, line: Line, role: str, content: list[Any]) -> None:
+        self.line = line
+        self.role = role
+        self.blocks: list[str | Use] = []
+        self.has_images = False
+        for index, value in enumerate(content):
+            kind = value.get("type") if isinstance(value, dict) else None
+            if kind == "text" and (text := string(value.get("text"))) is not None:
+                self.blocks.append(text)
+            elif kind == "tool_use" and (name := string(value.get("name"))) is not None:
+                self.blocks.append(Use(line, index, name, value.get("input")))
+            elif kind == "image":
+                self.has_images = True
+
+    @property
+    def text(self) -> str:
+        """All that it says."""
+        return "\n".join(block for block in self.blocks if isinstance(block, str))
+
+
+class Ended:
+    """The end of a turn: `status` is success, aborted or error, and `error` what went wrong."""
+
+    __slots__ = ("error", "line", "status")
+
+    def __init__(self, line: Line, status: str | None, error: str | None) -> None:
+        self.line = line
+        self.status = status
+        self.error = error
+
+
+class Failed:
+    """An error of the model's provider, on a line of its own."""
+
+    __slots__ = ("error", "line")
+
+    def __init__(self, line: Line, error: str | None) -> None:
+        self.line = line
+        self.error = error
+
+
+def entry(line: Line) -> Message | Ended | Failed | None:
+    """What a line of a transcript is; None for what is not known."""
+    value = line.value
+    if not isinstance(value, dict):
+        return None
+    content = spoken(value)
+    if content is not None:
+        return Message(line, value["role"], content)
+    error = string(value.get("error"))
+    if value.get("type") == "turn_ended":
+        return Ended(line, string(value.get("status")), error)
+    return Failed(line, error) if value.get("type") == "error" else None
+
+
+def spoken(value: object) -> list[Any] | None:
+    """The blocks of a transcript's message, None for any other JSON."""
+    message = value.get("message") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(message, dict):
+        return None
+    content = message.get("content")
+    if value.get("role") not in ("user", "assistant"):
+        return None
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else None
 
 
 def uses(lines: Iterable[Line]) -> Iterator[Use]:
     """The tool calls of a transcript, in order."""
     for line in lines:
-        value = line.value
-        message = value.get("message") if isinstance(value, dict) else None
-        if not isinstance(message, dict) or value.get("role") != "assistant":
-            continue
-        content = message.get("content")
-        for index, block in enumerate(content if isinstance(content, list) else []):
-            if isinstance(block, dict) and block.get("type") == "tool_use":
-                name = string(block.get("name"))
-                if name is not None:
-                    yield Use(line, index, name, block.get("input", {}))
+        found = entry(line)
+        if isinstance(found, Message) and found.role == "assistant":
+            yield from (block for block in found.blocks if isinstance(block, Use))
+
+
+class Placed:
+    """Whose transcript a file is; `parent`: of a subagent, who started it."""
+
+    __slots__ = ("parent", "session")
+
+    def __init__(self, session: str, parent: str | None = None) -> None:
+        self.session = session
+        self.parent = parent
+
+
+def placed(path: str) -> Placed | None:
+    """Whose transcript the file at this path is; None where that is no place of a transcript.
+
+    Its content names nobody. The places are `ID/ID.jsonl`, `PARENT/subagents/ID.jsonl`, and below
+    `agent-transcripts` in older builds `ID.jsonl` and `ID/transcript.jsonl`.
+    """
+    above, name = os.path.split(path.removesuffix(".zst"))
+    above, folder = os.path.split(above)
+    parent = os.path.basename(above)
+    name, suffix = os.path.splitext(name)
+    if suffix != ".jsonl" or not folder:
+        return None
+    if folder == "subagents":
+        return Placed(name, parent) if parent else None
+    if folder in (name, TRANSCRIPTS):
+        return Placed(name)
+    return Placed(folder) if (parent, name) == (TRANSCRIPTS, "transcript") else None
+
+
+def directory(given: object) -> str | None:
+    """Where a call runs, if its input says so."""
+    found = given.get("working_directory") if isinstance(given, dict) else None
+    return found if isinstance(found, str) and os.path.isabs(found) else None
 
 
 def string(value: object) -> str | None:
