@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarp.dataset.words import Part, blanked, parts, tables
+from yarp.dataset.words import Part, blanked, listed, parts
 
 TEXT = st.text(st.sampled_from("ab_ 1.\n\x00-=é漢\U0001f600'\"\\"), max_size=30)
 
@@ -25,11 +25,27 @@ def test_what_is_not_ascii_belongs_to_words():
     assert blanked("größe:漢字\n".encode()) == "größe 漢字 ".encode()
 
 
-def test_each_word_of_a_text_stands_in_its_table_once():
-    known, places = tables([b"a b a", b"", b"b  c"], 7)
-    words = dict(zip(known["code"].to_pylist(), known["word"].to_pylist(), strict=True))
-    found = {(words[code], text) for code, text in zip(*places.to_pydict().values(), strict=True)}
-    assert found == {("a", 7), ("b", 7), ("", 8), ("b", 9), ("c", 9)}
+def test_each_word_is_listed_once_with_its_texts():
+    words, too_long = listed([b"a b a", b"", b"b  c", b" "], 7)
+    found = dict(zip(*words.to_pydict().values(), strict=True))
+    assert found == {"a": [7], "b": [7, 9], "c": [9]}
+    assert too_long == set()
+
+
+def test_a_word_too_long_is_not_listed_and_its_texts_are_told():
+    words, too_long = listed([b"x" * 128, b"a " + b"x" * 129, b"y" * 129 + b" " + b"x" * 129], 0)
+    assert dict(zip(*words.to_pydict().values(), strict=True)) == {"x" * 128: [0], "a": [1]}
+    assert too_long == {1, 2}
+
+
+@given(st.lists(TEXT, min_size=1, max_size=8))
+def test_the_lists_are_those_that_sets_give(texts):
+    words, _ = listed([blanked(text.encode()) for text in texts], 3)
+    expected = {}
+    for number, text in enumerate(texts, 3):
+        for word in sorted(set(blanked(text.encode()).split())):
+            expected.setdefault(word.decode(), []).append(number)
+    assert dict(zip(*words.to_pydict().values(), strict=True)) == expected
 
 
 @given(TEXT, st.data())

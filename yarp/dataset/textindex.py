@@ -74,16 +74,8 @@ _TEXTS = """(
     SELECT unhex(md5(result_key)), call_key, concat_ws(chr(10), output_text, output_json)
     FROM tool_results
 )"""
-_ADD_WORDS = f"""
-INSERT INTO words SELECT word, list(text)
-FROM (SELECT DISTINCT code, text FROM places) JOIN known USING (code)
-WHERE strlen(word) BETWEEN 1 AND {words.LONGEST_WORD_BYTES} GROUP BY code, word
-"""
-_ADD_TEXTS = f"""
-INSERT INTO texts SELECT text, identity, call_key, text IN (
-    SELECT text FROM places JOIN known USING (code) WHERE strlen(word) > {words.LONGEST_WORD_BYTES})
-FROM segment
-"""
+_ADD_WORDS = "INSERT INTO words SELECT word, texts FROM listed"
+_ADD_TEXTS = "INSERT INTO texts SELECT text, identity, call_key, always FROM segment"
 
 
 @attrs.frozen
@@ -390,11 +382,16 @@ class _Segment:
 
     def find_words(self) -> None:
         """Fill `tables`; the texts are let go."""
-        known, places = words.tables(self.blanked, self.first)
+        listed, too_long = words.listed(self.blanked, self.first)
         self.blanked.clear()
-        numbers = pa.array(range(self.first, self.first + self.rows), pa.uint32())
-        rows = {"text": numbers, "identity": self.identities, "call_key": self.call_keys}
-        self.tables = {"known": known, "places": places, "segment": pa.table(rows)}
+        numbers = range(self.first, self.first + self.rows)
+        rows = {
+            "text": pa.array(numbers, pa.uint32()),
+            "identity": self.identities,
+            "call_key": self.call_keys,
+            "always": [number in too_long for number in numbers],
+        }
+        self.tables = {"listed": listed, "segment": pa.table(rows)}
 
 
 def _texts(dataset: DuckDBPyConnection, added: pa.Table) -> Iterator[tuple[bytes, str, str]]:
