@@ -78,6 +78,33 @@ def fenced(words, text):
     return f"```{words}\n{text}\n```\n"
 
 
+@pytest.mark.parametrize(
+    ("named", "parts"),
+    [
+        ("openrouter/anthropic/claude-x@y", ("openrouter", "anthropic/claude-x@y")),
+        ("bare", (None, "bare")),
+        ("", (None, None)),
+        (7, (None, None)),
+    ],
+)
+def test_a_model_is_what_stands_behind_its_provider(store, named, parts):
+    store.write("demo", user(), assistant(fenced("shell", "ls"), "shell", model=named))
+    (made,) = store.said().calls
+    assert (made.provider, made.model) == parts
+
+
+def test_what_is_for_the_screen_alone_answers_no_call(store):
+    store.write(
+        "demo",
+        user(),
+        assistant(fenced("shell", "ls"), "shell"),
+        system("compacting", ui_only=True),
+        system("README.md"),
+    )
+    (got,) = store.said().results
+    assert got.output_text == "README.md"
+
+
 def test_a_call_in_markdown_format_gets_its_result_by_order_and_says_so(store):
     store.write(
         "demo",

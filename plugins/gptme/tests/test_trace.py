@@ -34,7 +34,21 @@ def told(*values):
 
 
 def items(*values):
-    return [fact for fact in told(*values) if isinstance(fact, Item)]
+    """The items as they stand in the end."""
+    found = {}
+    for fact in told(*values):
+        if isinstance(fact, Item):
+            found[fact.key] = fact
+        elif isinstance(fact, Amend):
+            item = found[fact.key]
+            item.role, item.call = fact.role or item.role, fact.call or item.call
+    return list(found.values())
+
+
+def end(*values):
+    """Line and outcome of the last loop's end."""
+    ends = [fact for fact in told(*values) if isinstance(fact, LoopEnd)]
+    return (ends[-1].line, ends[-1].outcome) if ends else None
 
 
 CALL = assistant('I look.\n@shell(call_1): {"command": "ls"}', "shell")
@@ -68,7 +82,7 @@ def test_a_request_its_work_and_its_answer_are_one_loop():
         (Item, "agent.final_answer"),
         (LoopEnd, None),
     ]
-    assert found[2] == LoopModel("loop:1", "mock")
+    assert found[2] == LoopModel("loop:1", "local/mock")
     assert found[3].text == "I look."
     assert found[4].value == {"tool_name": "shell", "arguments": '{"command": "ls"}'}
     assert (found[5].call, found[5].heuristic, found[5].loop) == ("2.1", False, "loop:1")
@@ -81,7 +95,9 @@ def test_results_in_markdown_format_go_by_order_which_is_heuristic():
         BLOCKS,
         say("system", "one"),
         say("system", "x", hide=True),
+        say("system", "y", ui_only=True),
         say("system", "two"),
+        assistant("Done."),
     )
     calls = [item.key for item in found if item.role == "agent.tool_call"]
     outputs = [item for item in found if item.role == "tool.output"]
@@ -91,6 +107,76 @@ def test_results_in_markdown_format_go_by_order_which_is_heuristic():
     ]
     assert found[2].value["arguments"] == {"command": "ls"}
     assert found[3].value["arguments"] == {"args": "x", "content": "b"}
+
+
+@pytest.mark.parametrize("results", [["one"], ["a warning", "one", "two"], []])
+def test_another_number_of_results_than_of_calls_leaves_in_doubt_whose_they_are(results):
+    said = [say("system", one) for one in results]
+    found = items(say("user", "a"), BLOCKS, *said, say("user", "b"))
+    outputs = [item for item in found if item.role == "tool.output"]
+    assert [(item.text, item.call) for item in outputs] == [(one, None) for one in results]
+
+
+def test_a_result_names_no_call_where_several_have_its_id():
+    twice = assistant('@shell(c): {"command": "ls"}\n@shell(c): {"command": "pwd"}', "shell")
+    found = items(say("user", "a"), twice, say("system", "x", call_id="c"))
+    assert [item.call for item in found if item.role == "tool.output"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("stop", "outcome"),
+    [
+        (say("system", "Interrupted by user"), "interrupted"),
+        (say("system", "Execution declined by user"), "interrupted"),
+        (say("system", "LLM request failed: no such model"), "failed"),
+        (say("system", "Stopped (5)", metadata={"max_steps_stop": True}), None),
+        (assistant("Let me s... ^C Interrupted"), "interrupted"),
+        (assistant("Let me s [INTERRUPTED]"), "interrupted"),
+    ],
+)
+def test_a_loop_ends_where_gptme_gives_the_turn_back(stop, outcome):
+    before = say("user", "a"), BLOCKS, say("system", "one"), say("system", "two")
+    assert end(*before, stop) == (5, outcome)
+    found = items(*before, stop, say("user", "b"))
+    assert "agent.final_answer" not in [item.role for item in found]
+    assert [item.call for item in found if item.role == "tool.output"] == ["2.1", "2.2"]
+    assert found[-1].role == "human.request"
+
+
+def test_what_a_tool_says_of_an_interruption_is_its_output():
+    interrupted = say("system", "Interrupted by user", call_id="call_1")
+    found = items(say("user", "a"), CALL, interrupted, say("user", "b"))
+    assert [item.role for item in found[-2:]] == ["tool.output", "human.steering"]
+
+
+def test_behind_an_answer_nothing_is_interrupted():
+    assert end(say("user", "a"), assistant("b"), say("system", "Interrupted by user")) == (2, None)
+
+
+def test_the_agent_may_say_by_a_tool_that_it_is_done():
+    calls = assistant("```complete\n```", "complete")
+    done = say("system", "Task complete. Autonomous session finished.")
+    assert end(say("user", "a"), calls, done) == (3, "completed")
+    found = items(say("user", "a"), calls, done, say("user", "b"))
+    assert [(item.role, item.call) for item in found[-2:]] == [
+        ("tool.output", "2.0"),
+        ("human.request", None),
+    ]
+    assert end(say("user", "a"), calls, done, say("user", "<system>Tests fail"), CALL) == (
+        None,
+        None,
+    )
+
+
+def test_a_model_is_named_as_gptme_does_with_its_effort():
+    named = assistant("x", model="openrouter/anthropic/claude-x@y", reasoning_effort="high")
+    (model,) = [one for one in told(say("user", "a"), named) if isinstance(one, LoopModel)]
+    assert model == LoopModel("loop:1", "openrouter/anthropic/claude-x@y", effort="high")
+
+
+def test_attached_images_are_told_of():
+    found = items(say("user", "see", files=["/srv/a.PNG"]), say("user", "b", files=["/x.txt", 7]))
+    assert [item.value["has_images"] for item in found] == [True, False]
 
 
 def test_what_gptme_says_in_the_persons_name_goes_on_with_the_loop():
@@ -129,10 +215,27 @@ def test_only_gptmes_own_words_make_a_failure():
     }
 
 
+def usage(**metadata):
+    found = told(say("user", "a"), assistant("x", **metadata))
+    return [one for one in found if isinstance(one, UsageSample)]
+
+
 def test_tokens_are_counted_by_message():
-    counted = assistant("x", usage={"input_tokens": 9, "output_tokens": 5})
-    found = [one for one in told(say("user", "a"), counted) if isinstance(one, UsageSample)]
-    assert found == [UsageSample("loop:1", "2", input=9, output=5)]
+    assert usage(usage={"input_tokens": 9, "output_tokens": 5}) == [
+        UsageSample("loop:1", "2", input=9, output=5)
+    ]
+    assert usage(cost=1) == usage(usage=7) == []
+
+
+def test_input_has_what_caches_gave_and_got_which_gptme_takes_out_of_it():
+    counts = {
+        "input_tokens": 9, "output_tokens": 5, "cache_read_tokens": 80,
+        "cache_creation_tokens": 10, "reasoning_tokens": 3,
+    }  # fmt: skip
+    counted = UsageSample("loop:1", "2", input=99, output=5, cached=80, cache_write=10, reasoning=3)
+    assert usage(usage=counts) == [counted]
+    # As builds wrote them that had no `usage`.
+    assert usage(**counts) == [counted]
 
 
 WHOLE = [
@@ -147,6 +250,14 @@ WHOLE = [
     say("user", "<system>No tool call"),
     assistant("Done."),
     say("user", "b"),
+    BLOCKS,
+    say("system", "one"),
+    say("system", "Interrupted by user"),
+    say("user", "c"),
+    BLOCKS,
+    say("system", "Interrupted by user"),
+    assistant("```complete\n```", "complete"),
+    say("system", "Task complete. Autonomous session finished."),
 ]
 
 

@@ -156,7 +156,7 @@ class _Conversation:
     def _call(
         self, message: Message, index: int, name: str, value: Any, use_id: str | None
     ) -> Call:
-        provider, _, model = (message.model or "").rpartition("/")
+        provider, model = message.provider_and_model
         return Call(
             (message.timestamp or "", json_sha256(message.content), index, use_id or ""),
             self._session,
@@ -164,8 +164,8 @@ class _Conversation:
             value,
             native_call_id=use_id,
             called_at_ms=instant_ms(message.timestamp),
-            provider=provider or None,
-            model=model or None,
+            provider=provider,
+            model=model,
         )
 
     def _answer(self, message: Message, use_id: str) -> Iterator[SourceFact]:

@@ -39,6 +39,18 @@ _FENCE = re.compile(r"(`{3,})(.*)")
 # What gptme says by itself when a job in the background ends, whatever was called before.
 _LATE = ("Background shell job #",)
 _FAILED = ("Error during execution: ", "Tool '")
+# How gptme says that it gives the turn back to the person before an answer, and what became of it.
+_STOPS = {"Interrupted by user": "interrupted", "Execution declined by user": "interrupted"}
+# What the tool `complete` gives back, by which the agent says that it is done.
+_COMPLETE = "Task complete. Autonomous session finished."
+_NO_ANSWER = "LLM request failed:"
+# How an answer ends that was cut off.
+_CUT_OFF = ("... ^C Interrupted", " [INTERRUPTED]")
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp")
+_COUNTS = frozenset(
+    {"input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"}
+    | {"reasoning_tokens"}
+)
 
 
 def read(lines: Iterable[Line]) -> Iterator[Message | Unknown]:
@@ -84,8 +96,8 @@ class Message:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether gptme put it there for the model alone."""
-        return self.value.get("hide") is True
+        """Whether gptme put it there for the model alone, or for the screen: it answers no call."""
+        return self.value.get("hide") is True or self.value.get("ui_only") is True
 
     @property
     def is_late(self) -> bool:
@@ -100,6 +112,35 @@ class Message:
         )
 
     @property
+    def stops(self) -> bool:
+        """Whether gptme gives the turn back to the person here, before an answer."""
+        if self.role != "system" or self.call_id is not None:
+            return False
+        return self.outcome is not None or self.metadata.get("max_steps_stop") is True
+
+    @property
+    def completes(self) -> bool:
+        """Whether the agent has said by the tool `complete` that it is done."""
+        return self.role == "system" and self.content == _COMPLETE
+
+    @property
+    def outcome(self) -> str | None:
+        """What became of the turn that is given back, or of an answer; None: nothing is said."""
+        if self.role == "assistant":
+            return "interrupted" if self.content.endswith(_CUT_OFF) else None
+        if self.content.startswith(_NO_ANSWER):
+            return "failed"
+        return _STOPS.get(self.content)
+
+    @property
+    def has_images(self) -> bool:
+        """Whether images are attached, by the names of the files."""
+        files = self.value.get("files")
+        return type(files) is list and any(
+            type(one) is str and one.lower().endswith(_IMAGES) for one in files
+        )
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """Model, usage and timings."""
         found = self.value.get("metadata")
@@ -109,6 +150,25 @@ class Message:
     def model(self) -> str | None:
         """Provider and model, with a slash between."""
         return _text(self.metadata, "model")
+
+    @property
+    def provider_and_model(self) -> tuple[str | None, str | None]:
+        """Its two parts; a model of a provider of providers has slashes of its own."""
+        provider, slash, model = (self.model or "").partition("/")
+        return (provider or None, model or None) if slash else (None, self.model or None)
+
+    @property
+    def effort(self) -> str | None:
+        """How much the model was asked to reason."""
+        return _text(self.metadata, "reasoning_effort")
+
+    @property
+    def usage(self) -> dict[str, Any]:
+        """The tokens of the response; older builds have them among the other metadata."""
+        found = self.metadata.get("usage", self.metadata)
+        if type(found) is not dict:
+            return {}
+        return {name: count for name, count in found.items() if name in _COUNTS}
 
     @property
     def executed(self) -> frozenset[str] | None:

@@ -1,9 +1,9 @@
 """gptme's conversations as traces: the session, its loops, and what was said, called and answered.
 
 gptme writes no ids of its own: a conversation is the folder that it lies in. A loop begins with a
-message of the person and ends with an answer that calls nothing, which is heuristic, like
-everything that gptme tells by a role or by order alone. Source: spec "Trace index"; reference
-"Codex CLI and gptme", Store.
+message of the person and ends with an answer that calls nothing, with the tool `complete`, or
+where gptme gives the turn back. What it tells by a role or by order alone is heuristic. Source:
+spec "Trace index"; reference "Codex CLI and gptme", Store.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ class Projection:
         self._name = os.path.basename(folder) if name == CONVERSATION else None
         # started: whether the session is told. loop: the last one; running: whether it goes on;
         # modelled: whether its model is known. final: the key of its last final answer.
-        # tells: whether gptme has noted anywhere what it executed. open: calls that wait, by id.
-        # waiting: the keys of those without one, in order.
+        # tells: whether gptme has noted anywhere what it executed. open: the keys of calls that
+        # wait, by id; None where several have it. waiting, results: the keys of the last message's
+        # calls without one, and of what followed.
         self._at: dict[str, Any] = {
             "started": False,
             "loop": None,
@@ -86,6 +87,7 @@ class Projection:
             "tells": False,
             "open": {},
             "waiting": [],
+            "results": [],
         }
         if state is not None:
             self._at = json.loads(state)
@@ -131,8 +133,8 @@ class Projection:
             at["final"] = None
 
     def _user(self, message: Message) -> Iterator[Fact]:
-        members = {"has_images": False}
-        self._at["waiting"] = []
+        members = {"has_images": message.has_images}
+        yield from self._settle()
         if message.content.startswith(_OWN_WORDS):
             yield from self._go_on()
             yield self._item(message, "runtime.notice", message.content, members, heuristic=True)
@@ -145,7 +147,7 @@ class Projection:
 
     def _assistant(self, message: Message) -> Iterator[Fact]:
         at = self._at
-        at["waiting"] = []
+        yield from self._settle()
         if at["loop"] is None:
             yield from self._open(message)
         yield from self._go_on()
@@ -154,7 +156,7 @@ class Projection:
             at["tells"] = True
         if not at["modelled"] and message.model is not None:
             at["modelled"] = True
-            yield LoopModel(loop, message.model.rpartition("/")[2] or message.model)
+            yield LoopModel(loop, message.model, effort=message.effort)
         yield from self._usage(message, loop)
         uses = message.uses()
         executed = message.executed or frozenset()
@@ -164,9 +166,10 @@ class Projection:
         said = _before(message.content, uses, blocks)
         calls = bool(uses or blocks or executed)
         if said:
-            role = "agent.commentary" if calls else "agent.final_answer"
+            goes_on = calls or message.outcome is not None
+            role = "agent.commentary" if goes_on else "agent.final_answer"
             item = self._item(message, role, said, {"has_images": False}, heuristic=True)
-            at["final"] = None if calls else item.key
+            at["final"] = None if goes_on else item.key
             yield item
         for block in blocks:
             told: Any = {"args": block.words, "content": block.text}
@@ -176,41 +179,74 @@ class Projection:
             yield item
         for use in uses:
             item = self._call(message, use.name, use.arguments)
-            at["open"][use.use_id] = item.key
+            at["open"][use.use_id] = None if use.use_id in at["open"] else item.key
             yield item
         if not calls:
-            at["running"] = False
-            yield LoopEnd(loop, message.line.number)
+            yield from self._end(message, message.outcome)
 
     def _call(self, message: Message, name: str, arguments: Any) -> Item:
         members = {"tool_name": name, "arguments": arguments}
         return self._item(message, "agent.tool_call", None, members)
 
+    def _end(self, message: Message, outcome: str | None) -> Iterator[Fact]:
+        yield from self._settle()
+        self._at["running"] = False
+        yield LoopEnd(self._at["loop"], message.line.number, outcome)
+
     def _usage(self, message: Message, loop: str) -> Iterator[Fact]:
-        usage = message.metadata.get("usage")
-        if type(usage) is dict:
-            # One message is one response; it has no id of its own but its place.
-            yield UsageSample(
-                loop,
-                f"{message.line.number}",
-                input=usage.get("input_tokens"),
-                output=usage.get("output_tokens"),
-            )
+        usage = message.usage
+        if not usage:
+            return
+        whole = usage.get("input_tokens")
+        read, written = usage.get("cache_read_tokens"), usage.get("cache_creation_tokens")
+        if type(whole) is int:
+            # gptme takes out of it what caches gave and got.
+            whole += sum(part for part in (read, written) if type(part) is int)
+        # One message is one response; it has no id of its own but its place.
+        yield UsageSample(
+            loop,
+            f"{message.line.number}",
+            input=whole,
+            output=usage.get("output_tokens"),
+            cached=read,
+            cache_write=written,
+            reasoning=usage.get("reasoning_tokens"),
+        )
+
+    def _settle(self) -> Iterator[Fact]:
+        """Have results name their calls by order, if there are as many as calls."""
+        at = self._at
+        if len(at["waiting"]) == len(at["results"]):
+            for call, result in zip(at["waiting"], at["results"], strict=True):
+                yield Amend(result, call=call)
+        at |= {"waiting": [], "results": []}
 
     def _system(self, message: Message) -> Iterator[Fact]:
         at, text = self._at, message.content
-        if message.call_id is not None:
+        if message.stops:
+            yield self._item(message, "runtime.notice", text, {"has_images": False}, heuristic=True)
+            if at["running"]:
+                yield from self._end(message, message.outcome)
+        elif message.call_id is not None:
             call = at["open"].pop(message.call_id, None)
             yield self._output(message, call, heuristic=False)
+            yield from self._completed(message)
         elif message.is_hidden or message.is_late or not at["waiting"]:
             # What stands before the person has spoken tells the model who it is.
             first = at["loop"] is None
             role = "runtime.instructions" if first else "runtime.notice"
-            members = {} if first else {"has_images": False}
+            members = {} if first else {"has_images": message.has_images}
             if text:
                 yield self._item(message, role, text, members, heuristic=True)
         else:
-            yield self._output(message, at["waiting"].pop(0), heuristic=True)
+            item = self._output(message, None, heuristic=True)
+            at["results"].append(item.key)
+            yield item
+            yield from self._completed(message)
+
+    def _completed(self, message: Message) -> Iterator[Fact]:
+        if message.completes and self._at["running"]:
+            yield from self._end(message, "completed")
 
     def _output(self, message: Message, call: str | None, *, heuristic: bool) -> Item:
         members = {"failed": True if message.failed else None}
