@@ -52,6 +52,18 @@ def test_an_integer_of_any_size_is_exact(tmp_path, number):
     assert frames(path)[0][0].line.value == {"n": number}
 
 
+@pytest.mark.parametrize("number", ["1e999", "-1e400", "9" * 5000, "-" + "1" * 5000])
+def test_a_number_that_no_type_holds_takes_no_record_away(tmp_path, number):
+    path = tmp_path / "x.jsonl"
+    path.write_text(f'{{"n": {number}, "text": "x"}}\n{{"n": NaN}}\n{{"n": -Infinity}}\n')
+    found = frames(path)[0]
+    assert [one.status for one in found] == ["ok", "malformed", "malformed"]
+    value = found[0].line.value
+    assert value["text"] == "x"
+    assert value["n"] == float("-inf" if number.startswith("-") else "inf")
+    assert repr(value["n"]) == number
+
+
 @given(
     lines=st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"")), max_size=12),
     block=st.integers(1, 50),

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from yarp.index.text import bounded, estimated_tokens, instant_ms, scalar
+from yarp.index.text import bounded, estimated_tokens, instant_ms, json_bytes, scalar
+from yarp.sources.jsonl import Beyond, parse_json
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,23 @@ def test_a_lone_surrogate_becomes_a_replacement_character():
 )
 def test_only_a_time_with_its_offset_or_milliseconds_is_one(value, milliseconds):
     assert instant_ms(value) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a":[1e999,-1e400],"b":{"c":null,"d":true,"e":1.5}}',
+        '{"a":' + "9" * 5000 + "}",
+        "[" * 1000 + '{"a":' + "9" * 30 + "}" + "]" * 1000,
+        "[" * 300 + "]" * 300,
+        '["\\\\ \\" \U0001f600",123456789012345678901234567890]',
+    ],
+)
+def test_json_is_written_again_as_it_was_read(text):
+    assert json_bytes(parse_json(text.encode(), beyond=True)[0]).decode() == text
+
+
+def test_a_number_beyond_any_type_passes_for_no_integer():
+    number = Beyond("9" * 5000)
+    assert type(number) is not int
+    assert instant_ms(number) is None

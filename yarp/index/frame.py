@@ -195,10 +195,10 @@ def _frame(seq: int, offset: int, data: bytes, most_bytes: int, *, parse: bool) 
     try:
         value = orjson.loads(data)
         if size > 19 and _LONG_NUMBER in data.translate(_DIGITS):
-            value = parse_json(data)[0]
+            value = parse_json(data, beyond=True)[0]
     except ValueError:
         try:
-            value = parse_json(data.removeprefix(_BOM) if seq == 0 else data)[0]
+            value = parse_json(data.removeprefix(_BOM) if seq == 0 else data, beyond=True)[0]
         except ValueError as error:
             said = str(error) if data.strip() else "empty"
             return Frame(seq, offset, size, sha256, status="malformed", error=said)

@@ -13,6 +13,7 @@ import orjson
 from yarp.errors import DataError
 from yarp.index.catalog import ROLE_BY_NAME
 from yarp.index.semantic import arguments, encode, shell_fragment
+from yarp.sources.jsonl import parse_json
 
 if TYPE_CHECKING:
     from yarp.index.facts import Amend, Item
@@ -270,7 +271,7 @@ class Items:
                 row = _Row()
                 row.key = key
                 row.id, row.loop, row.position, row.first_seq, row.occurred_at, said = found
-                semantic = orjson.loads(said)
+                semantic = parse_json(said.encode())[0]  # integers stay exact
                 row.role, row.value = semantic["role"], semantic["value"]
                 row.heuristic = semantic["evidence_strength"] == "heuristic"
                 row.searched = _searched(semantic)

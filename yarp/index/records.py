@@ -150,7 +150,7 @@ def inspect(
     value: Any = None
     if reason is None:
         try:
-            value = parse_json(data.removeprefix(b"\xef\xbb\xbf"))[0]
+            value = parse_json(data.removeprefix(b"\xef\xbb\xbf"), beyond=True)[0]
         except ValueError:
             reason = "malformed"
     put_aside = 0
@@ -217,7 +217,7 @@ def extract(
     record = find(database, int(number))
     data = _verified(record, max_record_bytes)
     try:
-        value = parse_json(data)[0]
+        value = parse_json(data, beyond=True)[0]
     except ValueError:
         raise DataError(f"record {record.id} holds no JSON, so no asset") from None
     asset, media_type = unpack(*pointed_at(value, pointer))

@@ -7,20 +7,22 @@ tells; a value of another shape is an error of the reader that gave it. Source: 
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import orjson
 
 from yarp.errors import DataError
 from yarp.index.catalog import ROLE_BY_NAME
-from yarp.index.text import bounded, estimated_tokens, scalar
+from yarp.index.text import bounded, estimated_tokens, json_bytes, scalar
+from yarp.sources.jsonl import is_deeper, parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+# What every SQLite reads, with the members around it.
+_MOST_DEPTH = 500
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "BlobRef": lambda value: isinstance(value, dict) and list(value) == ["blob_id"],
     "boolean": lambda value: type(value) is bool,
@@ -80,41 +82,46 @@ def encode(role: str, value: Mapping[str, Any], *, heuristic: bool, in_loop: boo
 
 def dump(value: object) -> str:
     """JSON that SQLite can read back: no lone surrogates, integers of any size."""
-    try:
-        return orjson.dumps(value).decode()
-    except (TypeError, ValueError):
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return scalar(text)
-
-
-def _without_surrogates(value: Any) -> Any:
-    try:
-        orjson.dumps(value)
-    except (TypeError, ValueError):
-        return json.loads(scalar(json.dumps(value, ensure_ascii=False)))
-    return value
+    return json_bytes(value).decode()
 
 
 def arguments(given: Any, limit_bytes: int) -> tuple[Any, Any]:
     """A call's arguments, parsed: as they are published, and as they are.
 
     A string that holds a JSON object or array is taken as that. Published is None if the whole
-    is longer than `limit_bytes`: the record has it.
+    is longer than `limit_bytes`: the record has it. What readers of JSON do not take, a number
+    beyond any type or a depth beyond theirs, is `{"yarpRawJson": text}`, as in the archive.
     """
-    parsed = given
-    if isinstance(given, str):
-        given = scalar(given)
-        size = len(given.encode())
-        parsed = given
-        if given.lstrip()[:1] in ("{", "["):
-            try:
-                parsed = orjson.loads(given)
-            except ValueError:
-                parsed = given
-    else:
-        parsed = _without_surrogates(given)
-        size = len(dump(parsed).encode())
-    return (parsed if size <= limit_bytes else None), parsed
+    text = scalar(given) if isinstance(given, str) else None
+    parsed = given if text is None else _held_by(text)
+    try:
+        written = orjson.dumps(parsed)
+        published = parsed
+    except TypeError:  # for lone surrogates too, and for integers of more than 64 bits
+        written = json_bytes(parsed)
+        parsed = parse_json(written, beyond=True)[0]
+        published = parsed
+        if not _is_readable(written):
+            published = {"yarpRawJson": written.decode() if text is None else text}
+    size = len(written if text is None else text.encode())
+    return (published if size <= limit_bytes else None), parsed
+
+
+def _held_by(text: str) -> Any:
+    """The object or array that a text holds, or the text itself if it holds none."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return parse_json(text.encode(), beyond=True)[0]
+        except ValueError:
+            pass
+    return text
+
+
+def _is_readable(written: bytes) -> bool:
+    try:
+        return not is_deeper(parse_json(written)[0], _MOST_DEPTH)
+    except ValueError:
+        return False
 
 
 def shell_fragment(command: object, limit_bytes: int, *, parse: bool) -> dict[str, Any] | None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from yarp.sources.jsonl import Beyond, deep_values
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Unix milliseconds outside of these years are some other number.
 _EARLIEST_MS, _LATEST_MS = 946_684_800_000, 4_102_444_800_000
@@ -41,27 +43,29 @@ def scalar(text: str) -> str:
 
 
 def json_bytes(value: Any) -> bytes:
-    """The value as compact JSON, whatever its integers and texts.
+    """The value as compact JSON, whatever its integers and texts, and however deep.
 
-    An integer of more than 64 bits stands there whole; a lone surrogate, as in a path that is
-    not UTF-8, is U+FFFD.
+    An integer of more than 64 bits stands there whole, and any other number that is `Beyond`
+    as it was written; a lone surrogate, as in a path that is not UTF-8, is U+FFFD.
     """
     try:
         return orjson.dumps(value)
     except TypeError:
-        return orjson.dumps(_encodable(value))
+        with deep_values():
+            return _written(value)
 
 
-def _encodable(value: Any) -> Any:
+def _written(value: Any) -> bytes:
     if isinstance(value, str):
-        return scalar(value)
+        return orjson.dumps(scalar(value))
     if isinstance(value, dict):
-        return {scalar(key): _encodable(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_encodable(one) for one in value]
-    if type(value) is int and not -(2**63) <= value < 2**64:
-        return orjson.Fragment(str(value))
-    return value
+        members = [_written(key) + b":" + _written(one) for key, one in value.items()]
+        return b"{" + b",".join(members) + b"}"
+    if isinstance(value, list | tuple):
+        return b"[" + b",".join([_written(one) for one in value]) + b"]"
+    if isinstance(value, Beyond) or type(value) is int:
+        return str(value).encode()
+    return orjson.dumps(value)
 
 
 def bounded(text: str, limit_bytes: int) -> tuple[str, int, bytes]:

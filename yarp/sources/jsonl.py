@@ -348,11 +348,34 @@ def deep_values() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def parse_json(data: bytes, most_depth: int = MOST_DEPTH) -> tuple[Any, bool]:
+class Beyond(float):
+    """A number that JSON can write and no type of ours holds, such as 1e999: it is infinite.
+
+    `text` is how it stands there. What asks for an integer, or for a bound, passes it over.
+    """
+
+    __slots__ = ("text",)
+
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """The number that stands there as `text`."""
+        number = super().__new__(cls, "-inf" if text.startswith("-") else "inf")
+        number.text = text
+        return number
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def parse_json(
+    data: bytes, most_depth: int = MOST_DEPTH, *, beyond: bool = False
+) -> tuple[Any, bool]:
     """The value of one JSON text, and whether a lone surrogate in it has become U+FFFD.
 
     Integers are exact whatever their size; of an object's equal keys the last counts. Raises
-    ValueError, whose words name the kind of fault and quote nothing.
+    ValueError, whose words name the kind of fault and quote nothing; a number of thousands of
+    digits is one, and one that is no finite double, unless `beyond` has them as `Beyond`.
     """
     try:
         value = orjson.loads(data)
@@ -362,8 +385,8 @@ def parse_json(data: bytes, most_depth: int = MOST_DEPTH) -> tuple[Any, bool]:
         pass
     try:
         with deep_values():
-            value = _exact(data.decode())
-            if _is_deeper(value, most_depth):
+            value = _exact(data.decode(), beyond=beyond)
+            if is_deeper(value, most_depth):
                 raise ValueError("nested too deeply")
             return without_surrogates(value)
     except UnicodeDecodeError:
@@ -374,7 +397,7 @@ def parse_json(data: bytes, most_depth: int = MOST_DEPTH) -> tuple[Any, bool]:
         raise ValueError("nested too deeply") from None
 
 
-def _is_deeper(value: Any, most_depth: int) -> bool:
+def is_deeper(value: Any, most_depth: int) -> bool:
     """Whether values stand in one another more than `most_depth` deep."""
     level = [value]
     for _ in range(most_depth + 1):
@@ -417,8 +440,25 @@ def _finite(text: str) -> float:
     return number if math.isfinite(number) else _refuse(text)
 
 
-def _exact(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_integer)
+def _exact(text: str, *, beyond: bool) -> Any:
+    return json.loads(
+        text,
+        parse_constant=_refuse,
+        parse_float=_float_or_beyond if beyond else _finite,
+        parse_int=_integer_or_beyond if beyond else _integer,
+    )
+
+
+def _integer_or_beyond(digits: str) -> int | Beyond:
+    try:
+        return int(digits)
+    except ValueError:
+        return Beyond(digits)
+
+
+def _float_or_beyond(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else Beyond(text)
 
 
 def _fault(data: bytes, error: json.JSONDecodeError) -> str:
