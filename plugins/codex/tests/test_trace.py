@@ -197,6 +197,57 @@ def test_the_events_proof_may_come_first_and_texts_may_contain_one_another(index
     assert [len(item["record_ids"]) for item in found.items] == [2, 1, 2]
 
 
+IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+
+
+@pytest.mark.parametrize("shown_first", [False, True])
+@pytest.mark.parametrize("by", ["model", "event", "local", "item"])
+@pytest.mark.parametrize("text", ["see this", ""])
+def test_an_image_that_one_witness_has_is_the_messages(index, by, shown_first, text):
+    rollout = Rollout().turn()
+    words = [{"type": "input_text", "text": text}] if text else []
+    images = [IMAGE] if by == "model" else []
+    if by == "model" and not text:
+        tags = [{"type": "input_text", "text": one} for one in ("<image>", "</image>")]
+        images = [tags[0], IMAGE, tags[1]]
+
+    def told():
+        rollout.item("message", role="user", content=[*words, *images])
+
+    if not shown_first:
+        told()
+    named = {"event": {"images": ["x"]}, "local": {"local_images": ["x"]}}.get(by, {})
+    if by == "item":
+        shown = [{"type": "text", "text": text}, {"type": "localImage", "path": "/x.png"}]
+        rollout.happened("UserMessage", "u", content=shown)
+    else:
+        rollout.event("user_message", message=text, **named)
+    if shown_first:
+        told()
+    (item,) = index(rollout).of("human.request")
+    assert item["value"] == {"has_images": True}
+
+
+def test_images_of_the_agent_and_of_codex_are_told_of(index):
+    rollout = asked(Rollout().turn(), "x")
+    text = {"type": "output_text", "text": "See."}
+    rollout.event("agent_message", message="See.")
+    rollout.item("message", role="assistant", content=[text, IMAGE])
+    rollout.item("message", role="developer", content=[{**text, "text": "<image>"}, IMAGE])
+    rollout.item("message", role="developer", content=[IMAGE])
+    given = {"items": [{"type": "text", "text": "see"}, {"type": "local_image", "path": "/x"}]}
+    rollout.call("call_1", "spawn_agent", json.dumps(given))
+    rollout.item("agent_message", author="/root", recipient="/root/a", content=[text, IMAGE])
+    found = index(rollout).items[1:]
+    assert [(item["role"], item["value"]["has_images"]) for item in found] == [
+        ("agent.commentary", True),
+        ("runtime.context", True),
+        ("runtime.context", True),
+        ("agent.delegation", True),
+        ("agent.delegation", True),
+    ]
+
+
 def test_short_texts_do_not_pair_by_containment(index):
     rollout = user(Rollout().turn(), "a much longer text with ok in it")
     found = index(rollout.event("user_message", message="ok", images=[]))
@@ -324,32 +375,69 @@ def test_calls_inside_a_script_are_items_of_their_own(index):
     assert found.items[6]["value"] == {
         "call_item_id": found.items[1]["item_id"],
         "exit_code": 1,
-        "failed": False,
+        "failed": True,
         "duration_ms": 200,
         "runtime_output_tokens": 5,
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "output", "said"),
-    [
-        ("exec_command", envelope("x"), {"exit_code": 0, "failed": False, "duration_ms": 0, "runtime_truncated": False, "runtime_output_tokens": 5}),
-        ("exec_command", envelope("Warning: truncated output (original token count: 5)\nTotal output lines: 9"), {"exit_code": 0, "failed": False, "duration_ms": 0, "runtime_truncated": True, "runtime_output_tokens": 5}),
-        ("shell_command", "Exit code: 2\nWall time: 1.5 seconds\nTotal output lines: 9\nOutput:\nx", {"exit_code": 2, "failed": True, "duration_ms": 1500, "runtime_truncated": True}),
-        ("shell", '{"output":"x","metadata":{"exit_code":1,"duration_seconds":0.2}}', {"exit_code": 1, "failed": True, "duration_ms": 200}),
-        ("write_stdin", "Wall time: 0.5000 seconds\nProcess running with session ID 7\nOriginal token count: 6\nOutput:\nx", {"duration_ms": 500, "runtime_truncated": False, "runtime_output_tokens": 6}),
-        ("exec_command", "failed to parse function arguments", {}),
-        ("exec_command", '{"exit_code": 3}\nProcess exited with code 4', {}),
-        ("mcp__a__b", "Exit code: 1\nWall time: 1 seconds", {}),
-        ("mcp__a__b", "Wall time: 0.1000 seconds\nOutput:\nx", {"duration_ms": 100}),
-    ],
-)  # fmt: skip
-def test_only_what_codex_itself_wrote_says_how_a_call_ended(index, name, output, said):
-    (item,) = index(
-        asked(Rollout().turn(), "x").call("call_1", name, "{}").output("call_1", output)
-    ).of("tool.output")
-    del item["value"]["call_item_id"]
+CODE_3 = {"exit_code": 3, "failed": True}
+NOTHING_CUT = {"runtime_truncated": False, "runtime_output_tokens": 5}
+COMMAND = '{"chunk_id":"a","wall_time_seconds":0.1,"exit_code":3,"output":"a"}'
+# Each form of a command's output that a build has, with what it says of the command's end.
+FORMS = [
+    ("exec_command", envelope("x"), {"exit_code": 0, "failed": False, "duration_ms": 0} | NOTHING_CUT),
+    ("exec_command", envelope("x", 3).partition("\n")[2], CODE_3 | {"duration_ms": 0} | NOTHING_CUT),
+    ("exec_command", "Wall time: 1.000 seconds\nProcess exited with code 3\nOutput:\n", CODE_3 | {"duration_ms": 1000}),
+    ("exec_command", "Wall time: 1.000 seconds\nProcess exited with code 3", CODE_3 | {"duration_ms": 1000}),
+    ("exec_command", "Wall time: 1.000 seconds\nProcess exited with code 3\nWarning: truncated output (original token count: 9)\nOutput:\nx", CODE_3 | {"duration_ms": 1000, "runtime_truncated": True, "runtime_output_tokens": 9}),
+    ("exec_command", envelope("Warning: truncated output (original token count: 5)\nTotal output lines: 9", 3), CODE_3 | {"duration_ms": 0, "runtime_truncated": True, "runtime_output_tokens": 5}),
+    ("shell_command", "Exit code: 3\nWall time: 1.5 seconds\nTotal output lines: 9\nOutput:\nx", CODE_3 | {"duration_ms": 1500, "runtime_truncated": True}),
+    ("shell_command", "Exit code: 3\nOutput:\nx", CODE_3),
+    ("shell_command", "Wall time: 1.5 seconds\nExit code: 3\nOutput:\nx", CODE_3 | {"duration_ms": 1500}),
+    ("shell", '{"output":"x","metadata":{"exit_code":3,"duration_seconds":0.2}}', CODE_3 | {"duration_ms": 200}),
+    ("shell", '{"metadata": {"exit_code": 3, "duration_seconds": 0.2}, "output": "x"}', CODE_3 | {"duration_ms": 200}),
+    ("container.exec", '{"output":"x","metadata":{"exit_code":3,"duration_seconds":0.2}}', CODE_3 | {"duration_ms": 200}),
+    ("shell", {"content": "Exit code: 3\nWall time: 1 seconds\nOutput:\nx", "success": False}, CODE_3 | {"duration_ms": 1000}),
+    ("write_stdin", "Wall time: 0.5000 seconds\nProcess running with session ID 7\nOriginal token count: 5\nOutput:\nx", {"duration_ms": 500} | NOTHING_CUT),
+    ("exec", f"Script completed\nWall time 1 seconds\nOutput:\n{COMMAND}\n", CODE_3 | {"duration_ms": 1000}),
+    ("exec", f"Script completed\nWall time 1 seconds\nOutput:\n{COMMAND}\n{COMMAND}", {"failed": True, "duration_ms": 1000}),
+    ("exec", 'Script completed\nOutput:\n{"content":[],"isError":true}', {"failed": True}),
+    ("exec", "Script failed\nOutput:\nboom", {"failed": True}),
+    (None, envelope("x", 3), CODE_3 | {"duration_ms": 0} | NOTHING_CUT),
+    ("exec_command", "failed to parse function arguments", {}),
+    ("exec_command", "Exit code: 3\nand more", {}),
+    ("exec_command", '{"exit_code": 3}\nProcess exited with code 4', {}),
+    ("exec_command", "Output:\nProcess exited with code 4", {}),
+    ("frobnicate", {"content": "x", "success": False}, {"failed": True}),
+    ("mcp__a__b", "Exit code: 1\nWall time: 1 seconds\nOutput:\n", {}),
+    ("mcp__a__b", "Wall time: 0.1000 seconds\nOutput:\nExit code: 1", {"duration_ms": 100}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize(("name", "output", "said"), FORMS)
+def test_only_what_codex_itself_wrote_says_how_a_call_ended(index, name, output, said, blocks):
+    if blocks and isinstance(output, str):
+        output = [{"type": "input_text", "text": output}]
+    rollout = asked(Rollout().turn(), "x")
+    if name is not None:  # else the call is in the rollout that this one is a fork of
+        rollout.call("call_1", name, "{}")
+    (item,) = index(rollout.output("call_1", output)).of("tool.output")
+    item["value"].pop("call_item_id", None)
     assert item["value"] == said
+    assert item["text"]
+
+
+def test_an_event_says_how_a_command_ended_where_its_output_does_not(index):
+    rollout = asked(Rollout().turn(), "x").call("call_1", "shell").output("call_1", "aborted")
+    rollout.event("exec_command_end", call_id="call_1", exit_code=3, aggregated_output="x")
+    (item,) = index(rollout).of("tool.output")
+    assert (item["text"], item["value"]["exit_code"], item["value"]["failed"]) == (
+        "aborted",
+        3,
+        True,
+    )
 
 
 def test_a_turns_own_count_of_tokens_puts_single_ones_out_of_use(index):
@@ -468,6 +556,127 @@ def test_messages_between_agents(index):
         "subagent.report",
         "subagent.activity",
     ]
+
+
+def test_messages_between_agents_are_linked_by_the_paths_that_name_them(index):
+    """As newer builds write them: what is said before a path is known is linked when it is."""
+    ours, theirs = Rollout("parent", session_id="parent").turn(), "child"
+
+    def message(rollout, author, recipient, text):
+        content = [{"type": "input_text", "text": text}]
+        rollout.item("agent_message", author=author, recipient=recipient, content=content)
+
+    asked(ours, "x")
+    message(ours, "/root", "/root/helper", "do it")
+    given = '{"task_name":"helper","message":"do it"}'
+    ours.call("call_1", "spawn_agent", given, namespace="collaboration")
+    ours.happened(
+        "SubAgentActivity",
+        "call_1",
+        kind="started",
+        agent_thread_id=theirs,
+        agent_path="/root/helper",
+    )
+    ours.output("call_1", '{"task_name":"/root/helper"}')
+    message(ours, "/root/helper", "/root", "on it")
+    message(ours, "/root/helper", "/root", "Message Type: FINAL_ANSWER\nPayload:\ndone")
+    message(ours, "/root/other", "/root", "who am I?")
+    user(ours, '<subagent_notification>\n{"agent_path":"child","status":{"completed":"x"}}\n</subagent_notification>')  # fmt: skip
+    spawned = {"parent_thread_id": "parent", "agent_path": "/root/helper"}
+    child = Rollout(
+        theirs,
+        source={"subagent": {"thread_spawn": spawned}},
+        thread_source="subagent",
+        session_id="parent",
+        agent_nickname="Peirce",
+    ).turn()
+    message(child, "/root", "/root/helper", "Message Type: NEW_TASK\nPayload:\ndo it")
+    message(child, "/root/helper", "/root", "may I ask?")
+    message(child, "/root", "/root/helper", "Message Type: MESSAGE\nyou may")
+    grand = Rollout(
+        "grandchild",
+        source={"subagent": {"thread_spawn": {"agent_path": "/root/helper/deep"}}},
+        parent_thread_id=theirs,
+        session_id="parent",
+    ).turn()
+    message(grand, "/root/helper/deep", "/root/helper", "here")
+    message(grand, "/root/helper/deep", "/root", "and here")
+    found = index(ours, child, grand)
+    names = {session["session_id"]: session["native_id"] for session in found.sessions}
+    members = ("child_session_id", "source_session_id", "subagent_session_id")
+    told = [
+        (names[item["session_id"]], item["role"], names.get(item["value"].get(member)))
+        for item in found.items
+        for member in members
+        if item["role"] == {**dict(zip(members, ("agent.delegation", "subagent.report", "subagent.activity"), strict=True))}[member]
+    ]  # fmt: skip
+    assert told == [
+        ("parent", "agent.delegation", "child"),
+        ("parent", "agent.delegation", "child"),
+        ("parent", "subagent.activity", "child"),
+        ("parent", "subagent.activity", "child"),
+        ("parent", "subagent.report", "child"),
+        ("parent", "subagent.activity", None),
+        ("parent", "subagent.report", "child"),
+        ("child", "agent.delegation", None),
+        ("child", "subagent.activity", "parent"),
+        ("child", "agent.delegation", None),
+        ("grandchild", "subagent.activity", "child"),
+        ("grandchild", "subagent.activity", "parent"),
+    ]
+    assert [session["name"] for session in found.sessions] == [None, "Peirce", None]
+
+
+def test_a_thread_has_the_name_that_it_was_given_last(index):
+    rollout = Rollout().event("thread_name_updated", thread_id=made.THREAD, thread_name="one")
+    rollout.event("thread_name_updated", thread_id="another", thread_name="not this")
+    rollout.event("thread_name_updated", thread_id=made.THREAD, thread_name="two")
+    assert index(rollout).sessions[0]["name"] == "two"
+
+
+def test_a_fork_that_copies_nothing_names_what_it_goes_on_from(index):
+    parent = done(answered(asked(Rollout("parent").turn(), "first"), "one"), "one")
+    base = {"thread_id": "parent", "end_ordinal_exclusive": 19, "end_byte_offset": 4711}
+    fork = Rollout("fork", ordinals=True, history_base=base)
+    usage = {"total_token_usage": USAGE, "last_token_usage": dict.fromkeys(USAGE, 0)}
+    fork.event("token_count", info=usage)
+    fork.output("call_1", envelope("late", 3))
+    found = index(parent, asked(fork.turn(turn_id="t2"), "second"))
+    ours, theirs = found.sessions
+    assert theirs["forked_from"]["session_id"] == ours["session_id"]
+    assert [loop["session_id"] for loop in found.loops] == [
+        ours["session_id"],
+        theirs["session_id"],
+    ]
+    assert found.loops[1]["usage"] is None
+    (late,) = found.of("tool.output")
+    assert (late["loop_id"], late["value"]["exit_code"]) == (None, 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "published"),
+    [
+        (
+            r'{"cmd":"echo \ud800","workdir":"/w"}',
+            {"cmd": "echo \ufffd", "workdir": "/w"},
+        ),
+        (
+            '{"cmd":"echo x","workdir":"/w","n":12345678901234567890123}',
+            {"cmd": "echo x", "workdir": "/w", "n": 12345678901234567890123},
+        ),
+        (
+            '{"cmd":"echo x","workdir":"/w","n":1e999}',
+            {"yarpRawJson": '{"cmd":"echo x","workdir":"/w","n":1e999}'},
+        ),
+    ],
+)
+def test_odd_texts_and_numbers_in_a_calls_arguments_keep_its_command(index, given, published):
+    found = index(asked(Rollout().turn(), "x").call("call_1", arguments=given))
+    (item,) = found.of("agent.tool_call.shell")
+    assert item["value"]["arguments"] == published
+    assert item["value"]["working_directory"] == "/w"
+    statement = item["value"]["shell_fragments"][0]["statements"][0]
+    assert statement["invocations"][0]["program"] == "echo"
 
 
 def test_reasoning_summaries_errors_and_searches(index):

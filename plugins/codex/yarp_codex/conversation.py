@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import Amend, Item, LoopEnd, LoopStart, classify_injected
 from yarp_codex.injected import INJECTED
-from yarp_codex.native import Record, string, texts
+from yarp_codex.native import Record, has_images, string, texts
 from yarp_codex.records import Message, Shown
 
 if TYPE_CHECKING:
@@ -21,25 +22,34 @@ if TYPE_CHECKING:
 
     from yarp.plugin import Fact
 
+# Messages between agents whose threads are not known yet.
+MOST_UNLINKED = 64
 # Messages that wait for their second witness; and how much of each is kept to know it again.
 MOST_WAITING = 16
 _KEPT_CHARACTERS = 600
 _LEAST_CONTAINED = 8
+_IMAGE_TAG = re.compile(r"\s*<(?:image\b[^<>]*|/image)>\s*")
+_NOTIFICATION = re.compile(
+    r"\s*<subagent_notification>\s*(\{.*\})\s*(?:</subagent_notification>\s*)?\Z", re.DOTALL
+)
 
 
 class Conversation:
     """What is remembered of a rollout, in `_at`, and what it says of its messages."""
 
     def __init__(self, state: bytes | None) -> None:
-        # thread: the session's. guardian: whether Codex itself asks in it. helps: whether
+        # thread, line: the session's. guardian: whether Codex itself asks in it. helps: whether
         # another agent does. own_from: the ordinal
         # of its first own record. copied: whether what comes may be its parent's history.
         # loop: the last one, with turn: its id; ended, asked, spoken, settled: whether it has
         # ended, a person asked in it, the agent spoke, and the agent spoke last.
         # waiting: messages without their second witness. unphased: the last answer that may be
         # the final one. calls: those without an output, with name, loop, and what is told.
+        # path: that of this thread's agent. agents: the threads of agents, by their paths.
+        # unlinked: messages between agents, with the path whose thread they shall link to.
         self._at: dict[str, Any] = {
             "thread": None,
+            "line": 0,
             "guardian": False,
             "helps": False,
             "own_from": None,
@@ -53,6 +63,9 @@ class Conversation:
             "waiting": [],
             "unphased": None,
             "calls": {},
+            "path": None,
+            "agents": {},
+            "unlinked": [],
         }
         if state is not None:
             self._at = json.loads(state)
@@ -93,37 +106,41 @@ class Conversation:
 
     def message(self, record: Message) -> Iterator[Fact]:
         """A message to the model, or of it."""
-        text = "\n".join(record.texts)
+        text = "\n".join(_without_tags(record))
         if record.role == "assistant":
-            if text:
-                yield from self.agent(record)
+            yield from self.agent(record)
         elif record.role == "user":
             yield from self._user_input(record, text)
         elif record.role in ("developer", "system"):
             for index, part in enumerate(record.texts):
                 role, category, _ = self._injected(part, "runtime.instructions", "project")
-                yield self._put(record, index, role, category, part, has_images=False)
+                yield self._put(record, index, role, category, part, has_images=record.has_images)
+            if record.has_images and not record.texts:
+                yield self._put(record, 0, "runtime.context", None, "", has_images=True)
 
     def _user_input(self, record: Message, text: str) -> Iterator[Fact]:
         """What the model got as the user's: a person's words if an event says so, else ours."""
         known = self._known("shown", text)
         if known is not None:
-            yield Amend(known["key"], line=record.line.number, primary=True)
+            seen = {"has_images": True} if record.has_images else None
+            yield Amend(known["key"], line=record.line.number, primary=True, value=seen)
             return
         if not text and not record.has_images:
             return
         found = [self._injected(part, "runtime.unknown", None) for part in record.texts]
-        if len(found) > 1 and all(marked for *_, marked in found):
+        if len(found) > 1 and not record.has_images and all(marked for *_, marked in found):
             for index, (part, (role, category, _)) in enumerate(
                 zip(record.texts, found, strict=True)
             ):
-                yield self._put(record, index, role, category, part, has_images=False)
+                yield self._put(record, index, role, category, part)
             return
-        role, category, _ = self._injected(text, "runtime.unknown", None)
+        # Images alone are what the table has for the tags around them.
+        words = "runtime.unknown" if text else "runtime.context"
+        role, category, _ = self._injected(text, words, None)
         if role == "runtime.unknown" and self._at["guardian"]:
             role, category = "runtime.context", "internal"
         yield self._put(record, 0, role, category, text, has_images=record.has_images)
-        self._wait(f"{record.line.number}.0", "model", text, record.line.number)
+        self._wait(f"{record.line.number}.0", "model", text, record)
 
     def person(self, record: Shown) -> Iterator[Fact]:
         """A message that a person wrote, or in a helper's thread its parent."""
@@ -139,20 +156,20 @@ class Conversation:
         elif at["asked"] or at["spoken"]:
             role = "human.steering"
         at |= {"asked": True, "settled": False}
-        value = {"has_images": record.has_images}
+        value = {"has_images": record.has_images or bool(known and known["images"])}
         if known is not None:
             yield Amend(
                 known["key"], line=line, role=role, value=value, loop=at["loop"], heuristic=False
             )
             return
         yield Item(f"{line}.0", role, line, loop=at["loop"], text=text or None, value=value)
-        self._wait(f"{line}.0", "shown", text, line)
+        self._wait(f"{line}.0", "shown", text, record)
 
     def agent(self, record: Message | Shown) -> Iterator[Fact]:
         """A message of the agent's, given or shown."""
         text = "\n".join(record.texts) if isinstance(record, Message) else record.text
         line, at = record.line.number, self._at
-        if not text:
+        if not text and not record.has_images:
             return
         given = isinstance(record, Message)
         role = {None: None, "final_answer": "agent.final_answer"}.get(
@@ -165,6 +182,7 @@ class Conversation:
                 line=line,
                 primary=given,
                 role=role,
+                value={"has_images": True} if record.has_images else None,
                 heuristic=None if role is None else False,
             )
             if role is not None and at["unphased"] and at["unphased"][0] == known["key"]:
@@ -180,11 +198,11 @@ class Conversation:
             role or "agent.commentary",
             line,
             loop=at["loop"],
-            text=text,
-            value={"has_images": False},
+            text=text or None,
+            value={"has_images": record.has_images},
             heuristic=role is None,
         )
-        self._wait(key, "agent" if given else "agent shown", text, line)
+        self._wait(key, "agent" if given else "agent shown", text, record)
 
     def reasoning(self, record: Record) -> Iterator[Fact]:
         """What is shown of the model's reasoning."""
@@ -199,13 +217,35 @@ class Conversation:
         author, recipient = string(payload.get("author")), string(payload.get("recipient"))
         if text is None:
             return
-        role = "subagent.activity"
+        role, other = "subagent.activity", author if author != self._at["path"] else recipient
         if author and recipient and recipient.startswith(author.rstrip("/") + "/"):
-            role = "agent.delegation"
+            role, other = "agent.delegation", recipient
         elif text.startswith("Message Type: FINAL_ANSWER"):
-            role = "subagent.report"
+            role, other = "subagent.report", author
         by_words = role == "subagent.report"
-        yield self.item(record, role, text, {"has_images": False}, heuristic=by_words)
+        value = {"has_images": has_images(payload.get("content"))}
+        item = self.item(record, role, text, value, heuristic=by_words)
+        yield self._linked(item, other)
+
+    def learn(self, path: str | None, thread: str | None) -> Iterator[Fact]:
+        """The thread of the agent with that path; what was said to or by it links to it."""
+        at = self._at
+        if path is None or thread is None or at["agents"].get(path) == thread:
+            return
+        at["agents"][path] = thread
+        for other, key in at["unlinked"]:
+            if other == path:
+                yield Amend(key, session=thread)
+        at["unlinked"] = [one for one in at["unlinked"] if one[0] != path]
+
+    def _linked(self, item: Item, other: str | None) -> Item:
+        """The item with its link to the agent of that path: now, or when its thread is known."""
+        if other is not None and other != self._at["path"]:
+            # Older builds name an agent by its thread's id.
+            item.session = self._at["agents"].get(other, None if "/" in other else other)
+            if item.session is None:
+                self._at["unlinked"] = [*self._at["unlinked"], [other, item.key]][-MOST_UNLINKED:]
+        return item
 
     def compaction(self, record: Record) -> Iterator[Fact]:
         """What was put in place of the history before it."""
@@ -250,7 +290,7 @@ class Conversation:
         category: str | None,
         text: str,
         *,
-        has_images: bool,
+        has_images: bool = False,
     ) -> Item:
         """A text that Codex put before the model."""
         value: dict[str, Any] = {}
@@ -259,7 +299,7 @@ class Conversation:
         if role != "runtime.instructions":
             value["has_images"] = has_images
         line, loop = record.line.number, None if self._at["ended"] else self.running()
-        return Item(
+        item = Item(
             f"{line}.{index}",
             role,
             line,
@@ -268,6 +308,7 @@ class Conversation:
             value=value,
             heuristic=True,
         )
+        return self._linked(item, _notifier(text)) if role == "subagent.report" else item
 
     def _injected(self, text: str, role: str, category: str | None) -> tuple[str, str | None, bool]:
         """Role and category of a text, and whether a marker says so."""
@@ -276,9 +317,10 @@ class Conversation:
             return role, category, False
         return found.role, found.category, True
 
-    def _wait(self, key: str, side: str, text: str, line: int) -> None:
+    def _wait(self, key: str, side: str, text: str, record: Message | Shown) -> None:
         """Keep what is needed to know this message again when its other witness comes."""
-        kept = {"key": key, "side": side, "line": line, "digest": digest(text)}
+        kept = {"key": key, "side": side, "line": record.line.number, "digest": digest(text)}
+        kept["images"] = record.has_images
         kept["text"] = text.strip() if len(text) <= _KEPT_CHARACTERS else None
         self._at["waiting"] = [*self._at["waiting"], kept][-MOST_WAITING:]
 
@@ -293,6 +335,23 @@ class Conversation:
                 found: dict[str, Any] = kept
                 return found
         return None
+
+
+def _without_tags(record: Message) -> list[str]:
+    """The texts of a message, without the tags that Codex puts around its images."""
+    return [text for text in record.texts if not (record.has_images and _IMAGE_TAG.fullmatch(text))]
+
+
+def _notifier(text: str) -> str | None:
+    """The agent that a `<subagent_notification>` names: by its path, or by its thread's id."""
+    found = _NOTIFICATION.match(text)
+    try:
+        told = json.loads(found[1]) if found else None
+    except (ValueError, RecursionError):
+        return None
+    names = ("agent_path", "agent_id")
+    named = [string(told.get(name)) for name in names] if isinstance(told, dict) else []
+    return next((name for name in named if name), None)
 
 
 def _holds(kept: str | None, text: str) -> bool:

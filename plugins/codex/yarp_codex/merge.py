@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 # The tools whose output Codex begins with how the command ended.
 ENVELOPED = frozenset(
-    {"exec_command", "write_stdin", "shell", "shell_command", "local_shell", "apply_patch"}
+    {
+        *("exec_command", "write_stdin", "shell", "shell_command", "local_shell", "apply_patch"),
+        "container.exec",
+    }
 )
 # The fields of a projection that are kept, by what it tells of.
 _FIELDS = {

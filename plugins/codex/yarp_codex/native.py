@@ -12,14 +12,15 @@ if TYPE_CHECKING:
 
 _TOO_LARGE = 2**53
 _TIMED_ID = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-")
-# What Codex itself writes before an output: how the command ended, if it has ended.
-_ENVELOPE = re.compile(
-    r"(?:Chunk ID: [0-9a-f]+\n)?"
-    r"(?:Wall time: [0-9.]+ seconds\nProcess exited with code (-?\d{1,10})\n"
-    r"|Exit code: (-?\d{1,10})\nWall time: )"
+# What Codex itself writes before an output, a line each, of which a build has some.
+_CODE = r"(?:Process exited with code|Exit code:) (-?\d{1,10})"
+_ENVELOPE_LINE = re.compile(
+    rf"(?:Chunk ID: [0-9a-f]+|Wall time: [0-9.]+ seconds|{_CODE}"
+    r"|Process running with session ID \d+|Original token count: \d+|Total output lines: \d+"
+    r"|Warning: truncated output \(original token count: \d+\))(?:\n|\Z)"
 )
 _OLD_ENVELOPE = re.compile(
-    r'"metadata":\{"exit_code":(-?\d{1,10}),"duration_seconds":[0-9.]+\}\}\Z'
+    r'"metadata": ?\{"exit_code": ?(-?\d{1,10}), ?"duration_seconds": ?[0-9.]+\}\}\s*\Z'
 )
 
 
@@ -83,7 +84,7 @@ def has_images(content: object) -> bool:
     """Whether an image is among the blocks of a message."""
     blocks = content if isinstance(content, list) else []
     kinds = (block.get("type") for block in blocks if isinstance(block, dict))
-    return any(isinstance(kind, str) and "image" in kind for kind in kinds)
+    return any(isinstance(kind, str) and "image" in kind.lower() for kind in kinds)
 
 
 def qualified(name: str | None, space: object) -> str | None:
@@ -93,13 +94,23 @@ def qualified(name: str | None, space: object) -> str | None:
     return f"{space.rstrip('_')}__{name}" if space.startswith("mcp__") else f"{space}.{name}"
 
 
+def envelope_of(text: str) -> str:
+    """What Codex itself wrote before an output: none, one or more lines, without `Output:`."""
+    end = 0
+    while found := _ENVELOPE_LINE.match(text, end):
+        end = found.end()
+    # A tool's own first line may look like one of these: two of them, or what follows, prove it.
+    proven = text.startswith("Output:", end) or "\n" in text[: max(0, end - 1)]
+    return text[:end] if proven else ""
+
+
 def exit_code(text: str) -> int | None:
     """The exit status in what Codex writes before (older builds: after) a command's output."""
-    found = _ENVELOPE.match(text)
-    if found is None and text.startswith('{"output":'):
+    if text.startswith('{"output":'):
         found = _OLD_ENVELOPE.search(text, max(0, len(text) - 120))
         return int(found[1]) if found else None
-    return int(found[1] or found[2]) if found else None
+    codes = {int(code) for code in re.findall(_CODE, envelope_of(text))}
+    return codes.pop() if len(codes) == 1 else None
 
 
 def began_ms(native_id: object) -> int | None:

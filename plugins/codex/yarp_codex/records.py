@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from yarp.plugin import Line
 
+ROOT = "/root"
 NAMED_CALLS = frozenset({"function_call", "custom_tool_call"})
 _ACTION_CALLS = frozenset({"web_search_call", "local_shell_call"})
 _CALLS = NAMED_CALLS | _ACTION_CALLS | {"tool_search_call", "image_generation_call"}
@@ -53,7 +54,9 @@ class Meta(Record):
     @property
     def forked_from(self) -> str | None:
         """The thread that this one is a fork of, if it is one."""
-        return string(self.payload.get("forked_from_id"))
+        base = self.payload.get("history_base")
+        told = base.get("thread_id") if isinstance(base, dict) else None
+        return string(self.payload.get("forked_from_id")) or string(told)
 
     @property
     def is_subagent(self) -> bool:
@@ -63,10 +66,24 @@ class Meta(Record):
     @property
     def parent_thread_id(self) -> str | None:
         """The thread that started this one as its helper."""
-        spawned = self._source.get("subagent")
-        spawned = spawned.get("thread_spawn") if isinstance(spawned, dict) else None
-        told = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
+        told = self._spawned.get("parent_thread_id")
         return string(self.payload.get("parent_thread_id")) or string(told)
+
+    @property
+    def agent_path(self) -> str | None:
+        """How messages between agents name the one of this thread; older builds do not say."""
+        found = string(self.payload.get("agent_path")) or string(self._spawned.get("agent_path"))
+        return found or (None if self.is_subagent else ROOT)
+
+    @property
+    def nickname(self) -> str | None:
+        """Of a helper, the name that Codex gave it."""
+        return string(self.payload.get("agent_nickname"))
+
+    @property
+    def root_thread_id(self) -> str | None:
+        """The thread that all helpers come from."""
+        return string(self.payload.get("session_id"))
 
     @property
     def own_history_from(self) -> int | None:
@@ -77,6 +94,13 @@ class Meta(Record):
     def _source(self) -> dict[str, Any]:
         """`source` as an object; for most threads it is just a word."""
         found = self.payload.get("source")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def _spawned(self) -> dict[str, Any]:
+        """Of a helper, what is told of its start."""
+        found = self._source.get("subagent")
+        found = found.get("thread_spawn") if isinstance(found, dict) else None
         return found if isinstance(found, dict) else {}
 
 

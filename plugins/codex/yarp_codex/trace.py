@@ -19,14 +19,15 @@ from yarp.plugin import (
     SourceOption,
     TraceReader,
     UsageSample,
+    parse_json,
 )
 from yarp_codex import records
 from yarp_codex.conversation import Conversation, digest
 from yarp_codex.happened import Happened
 from yarp_codex.injected import INJECTED
-from yarp_codex.native import Record, began_ms, string, whole
+from yarp_codex.native import Record, began_ms, has_images, string, whole
 from yarp_codex.outputs import happened_facts, output_facts, text_of
-from yarp_codex.records import Call, Message, Meta, Output, Shown, Turn
+from yarp_codex.records import ROOT, Call, Message, Meta, Output, Shown, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
 LINES = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "world_state", "compacted"}
 )
-SHELLS = {"exec_command": "cmd", "shell_command": "command", "shell": "command"}
+SHELLS = {
+    "exec_command": "cmd",
+    "shell_command": "command",
+    "shell": "command",
+    "container.exec": "command",
+}
 
 
 def reader() -> TraceReader:
@@ -60,6 +66,7 @@ def reader() -> TraceReader:
         ],
         detect=detect,
         project=project,
+        version=2,
         shell_tools={**SHELLS, "local_shell": "command"},
         injected=INJECTED,
     )
@@ -126,6 +133,7 @@ class Projection(Conversation):
             return
         self._at |= {
             "thread": thread,
+            "line": line,
             "guardian": "guardian" in json.dumps(record.payload.get("source")),
             "helps": record.is_subagent,
             "own_from": record.own_history_from if record.is_subagent else None,
@@ -136,10 +144,17 @@ class Projection(Conversation):
             thread,
             line,
             created_at=record.started_at_ms,
+            name=record.nickname,
             working_directory=record.working_directory,
             forked_from=None if forked is None else Link(line, native_id=forked),
             delegated_from=Link(line, native_id=parent) if record.is_subagent and parent else None,
         )
+        path = record.agent_path
+        self._at["path"] = path
+        yield from self.learn(path, thread)
+        if path is not None and record.is_subagent:
+            yield from self.learn(ROOT, record.root_thread_id)
+            yield from self.learn(path.rpartition("/")[0] or None, parent)
 
     def _is_own(self, record: Record) -> bool:
         """Whether a record is no copy of the parent's history, as far as that can be told.
@@ -195,6 +210,10 @@ class Projection(Conversation):
             child, call_id = string(payload.get("new_thread_id")), string(payload.get("call_id"))
             if child is not None and call_id is not None:
                 yield Amend(f"call:{call_id}", line=line, session=child)
+        elif kind == "thread_name_updated":
+            name = string(payload.get("thread_name"))
+            if name is not None and payload.get("thread_id") in (None, self._at["thread"]):
+                yield SessionFact(self._at["thread"], self._at["line"], name=name)
         elif kind == "context_compacted":
             yield from self.compaction(record)
 
@@ -202,6 +221,7 @@ class Projection(Conversation):
         self, record: Record, told: dict[str, Any], call_id: str | None
     ) -> Iterator[Fact]:
         agent, kind = string(told.get("agent_thread_id")), string(told.get("kind"))
+        yield from self.learn(string(told.get("agent_path")), agent)
         if kind is not None:
             members = {"has_images": False}
             yield self.item(record, "subagent.activity", kind, members, session=agent)
@@ -259,7 +279,8 @@ class Projection(Conversation):
         self._at["settled"] = False
         if name.rpartition(".")[2] == "spawn_agent":
             text = given if isinstance(given, str) else json.dumps(given)
-            yield self.item(record, "agent.delegation", text, {"has_images": False}, key=key)
+            members: dict[str, Any] = {"has_images": _shows_images(given)}
+            yield self.item(record, "agent.delegation", text, members, key=key)
         else:
             members = {
                 "tool_name": name,
@@ -292,7 +313,8 @@ class Projection(Conversation):
         if told is not None:
             yield Amend(key, line=line, primary=True)
         if call_id and name is not None and name.rpartition(".")[2] == "spawn_agent":
-            agent = _agent_id(text)
+            told = _given(text)
+            agent = string(told.get("agent_id")) if isinstance(told, dict) else None
             if agent is not None:
                 yield Amend(f"call:{call_id}", session=agent)
 
@@ -357,20 +379,25 @@ def _sample(loop: str, sample: str | None, told: dict[str, Any], **how: Any) -> 
     )
 
 
+def _given(text: object) -> object:
+    """What a call was given, parsed where it is a text that holds JSON."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return parse_json(text.encode("utf-8", "replace"), beyond=True)[0]
+    except ValueError:
+        return None
+
+
 def _workdir(given: object) -> str | None:
     if isinstance(given, str) and '"workdir"' in given:
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            return None
+        given = _given(given)
     if isinstance(given, dict):
         return string(given.get("workdir")) or string(given.get("working_directory"))
     return None
 
 
-def _agent_id(text: str | None) -> str | None:
-    try:
-        value = json.loads(text or "")
-    except (ValueError, RecursionError):
-        return None
-    return string(value.get("agent_id")) if isinstance(value, dict) else None
+def _shows_images(given: object) -> bool:
+    """Whether images are among what a new agent is given."""
+    given = _given(given)
+    return isinstance(given, dict) and has_images(given.get("items"))
