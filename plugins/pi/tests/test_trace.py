@@ -19,14 +19,21 @@ HEADER = {
 
 
 def lines(*values):
+    above, seen = None, set()
     for number, value in enumerate(values, 1):
-        if isinstance(value, dict) and value.get("id") == "e":
-            value = value | {"id": f"e-{number}"}  # noqa: PLW2901 - each entry has its own
+        if isinstance(value, dict) and "parentId" in value:
+            if value["id"] == "e":
+                value = value | {"id": f"e-{number}"}  # noqa: PLW2901 - each entry has its own
+            if value["parentId"] == "above":
+                value = value | {"parentId": above}  # noqa: PLW2901 - the one before it
+            if value["id"] and value["id"] not in seen:
+                above = value["id"]
+                seen.add(above)
         yield Line(number, number * 100, json.dumps(value).encode(), value)
 
 
 def say(message, kind="message", **more):
-    placed = {"id": "e", "parentId": None, "timestamp": "2026-11-29T21:08:01.000Z"}
+    placed = {"id": "e", "parentId": "above", "timestamp": "2026-11-29T21:08:01.000Z"}
     body = {"message": message} if kind == "message" else message
     return {"type": kind} | placed | body | more
 
@@ -160,6 +167,85 @@ def test_changes_of_model_and_effort_open_no_loop_and_tell_the_first_one_its_eff
 def test_an_answer_without_a_request_opens_a_loop_of_its_own():
     found = told(assistant(text("x"), stop="stop"))
     assert found[0] == LoopStart("loop:2", 2)
+
+
+def starts(found):
+    return [fact.key for fact in found if isinstance(fact, LoopStart)]
+
+
+def ends(found):
+    return [(one.key, one.line, one.outcome) for one in found if isinstance(one, LoopEnd)]
+
+
+LEFT = [user("one") | {"id": "u"}, assistant(CALL) | {"id": "a"}, answer() | {"id": "r"}]
+
+
+@pytest.mark.parametrize("parent", [None, "u", "a"])
+def test_a_running_loop_that_a_person_left_for_another_branch_is_over(parent):
+    """Pi says no outcome: what was said there stands, and the next message steers nobody."""
+    found = told(*LEFT, user("another way") | {"parentId": parent}, assistant(stop="stop"))
+    assert starts(found) == ["loop:2", "loop:5"]
+    assert ends(found) == [("loop:2", 5, None), ("loop:5", 6, "completed")]
+    said = [fact.role for fact in found if isinstance(fact, Item)]
+    assert said.count("human.request") == 2
+    assert "human.steering" not in said
+
+
+def test_a_summary_of_the_branch_that_was_left_ends_its_loop():
+    summed = say({"summary": "so far", "fromId": "u"}, "branch_summary") | {"parentId": "u"}
+    found = told(*LEFT, summed, user("another way"))
+    assert ends(found) == [("loop:2", 5, None)]
+    assert starts(found) == ["loop:2", "loop:6"]
+    (summary,) = [one for one in found if getattr(one, "role", "") == "runtime.compaction_summary"]
+    assert summary.loop is None
+
+
+def test_an_answer_on_another_branch_goes_on_with_no_loop_of_the_one_that_was_left():
+    done = assistant(text("x"), stop="stop") | {"id": "d"}
+    again = assistant(text("y"), stop="stop") | {"parentId": "u"}
+    found = told(LEFT[0], done, again)
+    assert starts(found) == ["loop:2", "loop:4"]
+    assert ends(found) == [("loop:2", 3, "completed"), ("loop:4", 4, "completed")]
+
+
+@pytest.mark.parametrize("parent", ["r", "gone", 7])
+def test_what_goes_on_from_the_last_message_or_from_nothing_known_is_on_its_branch(parent):
+    """A label may stand between, which a fork leaves out."""
+    label = say({"targetId": "u", "label": "x"}, "label") | {"id": "l"}
+    found = told(*LEFT, label, user("go on") | {"parentId": parent})
+    assert starts(found) == ["loop:2"]
+    assert ends(found) == []
+    assert found[-1].role == "human.steering"
+
+
+def test_a_branch_may_be_left_and_come_back_to():
+    found = told(
+        *LEFT,
+        user("two") | {"id": "u2", "parentId": "u"},
+        assistant(text("x"), stop="stop") | {"id": "d2"},
+        user("back") | {"parentId": "r"},
+    )
+    assert starts(found) == ["loop:2", "loop:5", "loop:7"]
+    assert ends(found) == [("loop:2", 5, None), ("loop:5", 6, "completed")]
+
+
+def test_version_1_has_no_branches():
+    def bare(value):
+        return {key: one for key, one in value.items() if key not in ("id", "parentId")}
+
+    head = {key: value for key, value in HEADER.items() if key != "version"}
+    values = [head, *map(bare, LEFT), bare(user("go on"))]
+    found = list(project("/x.jsonl", None).feed(lines(*values)))[1:]
+    assert (starts(found), ends(found)) == (["loop:2"], [])
+
+
+def test_an_entry_beside_the_messages_that_is_written_once_more_is_a_witness():
+    summed = say({"summary": "so far"}, "compaction") | {"id": "c"}
+    found = told(user("a"), summed, assistant(text("x")), summed)
+    assert [one.role for one in found if isinstance(one, Item)].count(
+        "runtime.compaction_summary"
+    ) == 1
+    assert found[-1] == Amend("3.0", line=5)
 
 
 def test_what_is_said_between_loops_belongs_to_the_session_alone():
@@ -308,6 +394,11 @@ WHOLE = [
     assistant(text("twice"), stop="stop") | {"id": "own-2"},
     user("twice") | {"id": "own"},
     assistant(text("twice"), stop="stop") | {"id": "own-2"},
+    user("left") | {"id": "left"},
+    assistant(CALL) | {"id": "left-2"},
+    say({"summary": "of it"}, "branch_summary") | {"parentId": "own"},
+    user("another way"),
+    say({"name": "named"}, "session_info"),
 ]
 
 

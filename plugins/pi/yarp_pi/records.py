@@ -150,6 +150,11 @@ class Entry(Record):
         """The entry before it in its branch; None at a root, and always in version 1."""
         return _text(self.value, "parentId")
 
+    @property
+    def is_root(self) -> bool:
+        """Whether it says that no entry is before it; version 1 does not say."""
+        return self.id is not None and self.value.get("parentId", "") is None
+
 
 @attrs.define
 class Message(Entry):

@@ -1,7 +1,9 @@
 """Pi's sessions as traces: the session, its loops, and what was said, called and answered.
 
-A loop begins with a message of the person and ends with an answer that stops. Pi tells by its
-role alone whose a message is, so all that is human is heuristic. Source: spec "Trace index", 8.2.
+A loop begins with a message of the person and ends with an answer that stops, or without an
+outcome where the person left its branch for another one: no entry goes on with it then. Pi tells
+by its role alone whose a message is, so all that is human is heuristic. Source: spec "Trace
+index", 8.2.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ def reader() -> TraceReader:
         ],
         detect=detect,
         project=project,
+        version=2,
         shell_tools={"bash": "command"},
     )
 
@@ -89,19 +92,22 @@ class Projection:
     """The projection of one session; all that it remembers is in `_at`."""
 
     def __init__(self, state: bytes | None) -> None:
-        # session, line: the header's. loop: the last one; running: whether it goes on. modelled:
-        # whether its model is known. effort: as last set. calls: those that wait for an answer,
-        # by id, with the keys of item and loop.
+        # session, line: the header's. loop: the last one; running: whether it goes on; left:
+        # whether that was on another branch. modelled: whether its model is known. effort: as
+        # last set. last: the line of the last message that has an id. calls: those that wait
+        # for an answer, by id, with the keys of item and loop.
         self._at: dict[str, Any] = {
             "session": None,
             "line": 0,
             "loop": None,
             "running": False,
+            "left": False,
             "modelled": False,
             "effort": None,
+            "last": 0,
             "calls": {},
         }
-        # Of each message its first line, that of its loop, and whether that ended with it.
+        # Of each entry its first line, that of its loop, and whether that ended with it.
         self._entries = Remembered(3)
         if state is not None:
             self._at, entries = marshal.loads(state)  # noqa: S302 - the index's own
@@ -121,10 +127,39 @@ class Projection:
                 continue
             entry = record(line)
             self._items, self._first = 0, line.number
+            if not isinstance(entry, Entry):
+                continue
+            known = self._entries.get(entry.id or "")
+            if known is None:
+                yield from self._leave(entry)
             if isinstance(entry, Message):
-                yield from self._message(entry)
-            elif isinstance(entry, Entry):
+                yield from self._message(entry, known)
+            elif known is None:
                 yield from self._entry(entry)
+            else:
+                yield Amend(f"{known[0]}.0", line=line.number)
+            if known is None and entry.id:
+                if self._entries.get(entry.id) is None:
+                    self._entries[entry.id] = (line.number, 0, False)
+                if isinstance(entry, Message):
+                    self._at["last"] = line.number
+
+    def _leave(self, entry: Entry) -> Iterator[Fact]:
+        """End the loop at hand, as far as one knows, where an entry is on another branch than it.
+
+        That is one which goes on from an entry before the last message, or from none at all.
+        """
+        at, parent = self._at, entry.parent_id
+        if parent is None:
+            before = 0 if entry.is_root else None
+        else:
+            known = self._entries.get(parent)
+            before = None if known is None else known[0]
+        if at["loop"] is None or before is None or before >= at["last"]:
+            return
+        if at["running"]:
+            yield LoopEnd(at["loop"], entry.line.number)
+        at |= {"running": False, "left": True}
 
     def _header(self, line: Line) -> Iterator[Fact]:
         head = header(line)
@@ -162,8 +197,7 @@ class Projection:
             members["category"] = category
         yield self._item(entry, role, text, members)
 
-    def _message(self, message: Message) -> Iterator[Fact]:
-        known = self._entries.get(message.id or "")
+    def _message(self, message: Message, known: tuple[int, ...] | None) -> Iterator[Fact]:
         if known is not None:
             self._first = known[0]
         if known is not None and message.role != "assistant":
@@ -179,8 +213,6 @@ class Projection:
             yield from self._custom(message, message.message)
         else:
             yield from self._other(message)
-        if known is None and message.id and message.role != "assistant":
-            self._entries[message.id] = (message.line.number, 0, False)
 
     def _other(self, message: Message) -> Iterator[Fact]:
         """What is neither said nor answered: a system prompt, a command of the person's own."""
@@ -208,7 +240,7 @@ class Projection:
 
     def _open(self, message: Message) -> Iterator[Fact]:
         key = f"loop:{message.line.number}"
-        self._at |= {"loop": key, "running": True, "modelled": False}
+        self._at |= {"loop": key, "running": True, "left": False, "modelled": False}
         yield LoopStart(key, message.line.number)
 
     def _assistant(self, message: Message) -> Iterator[Fact]:
@@ -216,7 +248,7 @@ class Projection:
         # An entry that is written once more belongs where it was, and ends nothing anew.
         ended = known is not None and bool(known[2])
         if known is None or not known[1]:
-            if self._at["loop"] is None:
+            if self._at["loop"] is None or self._at["left"]:
                 yield from self._open(message)
             elif not self._at["running"]:
                 # It was tried again: what looked like the end was none.
