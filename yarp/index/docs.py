@@ -18,6 +18,7 @@ TOPICS = {
     "overview": "The trace index",
     "sync": "Syncing",
     "schema": "Relations",
+    "sessions": "Sessions, forks and branches",
     "semantics": "What items mean",
     "shell": "Shell commands",
     "usage": "Model and usage",

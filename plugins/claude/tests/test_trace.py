@@ -144,6 +144,59 @@ def test_a_new_prompt_in_a_running_loop_steers_it_and_more_of_the_same_belongs_t
     assert {item.loop for item in found} == {"loop:1"}
 
 
+def turn(index, prompt=0):
+    return {"turnPosition": {"promptIndex": prompt, "turnIndex": index}}
+
+
+def test_a_prompt_of_another_turn_is_a_request_and_ends_the_loop_that_ran():
+    """A fork's prompts have one id, its own first one too; the turn before may have no end."""
+    found = told(typed("a", **turn(1)), said(use()), typed("b", **turn(2)), SECOND)
+    asked = [(one.role, one.loop) for one in found if getattr(one, "role", "")[:5] == "human"]
+    assert asked == [("human.request", "loop:1"), ("human.request", "loop:3")]
+    assert ends(typed("a", **turn(1)), said(use()), typed("b", **turn(2)), SECOND) == [
+        ("loop:1", 3, None),
+        ("loop:3", 4, None),
+    ]
+
+
+@pytest.mark.parametrize("prompt_id", ["p-1", "p-2"])
+def test_a_prompt_of_the_same_turn_steers_once_the_model_has_spoken(prompt_id):
+    found = items(typed("a", **turn(1)), said(use()), typed("b", prompt_id, **turn(1, 1)))
+    assert [item.role for item in found][::2] == ["human.request", "human.steering"]
+    assert {item.loop for item in found} == {"loop:1"}
+
+
+@pytest.mark.parametrize("odd", [{"turnIndex": True}, {"turnIndex": "2"}, {"turnIndex": 0}, [], 7])
+def test_a_turn_of_unknown_shape_says_nothing(odd):
+    found = items(typed("a", **turn(1)), said(use()), typed("b", "p-2", turnPosition=odd))
+    assert found[-1].role == "human.steering"
+
+
+def test_a_prompt_under_the_id_of_an_earlier_loop_belongs_to_that_one():
+    found = told(
+        typed("a"), ANSWER, typed("b", "p-2"), said(use(), message_id="m-2"), typed("c", "p-1"),
+        got(prompt_id="p-2"), typed("d", "p-2"),
+    )  # fmt: skip
+    late = [(one.role, one.loop) for one in found if getattr(one, "line", 0) in (5, 6, 7)]
+    assert late == [
+        ("human.steering", "loop:1"),
+        ("tool.output", "loop:3"),
+        ("human.steering", "loop:3"),
+    ]
+
+
+@pytest.mark.parametrize("prompt_id", ["p-1", "p-2", "p-9"])
+def test_a_late_result_belongs_to_the_loop_of_its_call(prompt_id):
+    broken = prompt("[Request interrupted by user]", interruptedMessageId="m-1")
+    found = told(
+        typed("a"), said(use()), broken, typed("b", "p-2"), got(prompt_id=prompt_id), SECOND
+    )
+    (late,) = [one for one in found if getattr(one, "role", "") == "tool.output"]
+    assert late.loop == "loop:1"
+    assert [one.key for one in found if isinstance(one, LoopStart)] == ["loop:1", "loop:4"]
+    assert found[-1] == LoopEnd("loop:4", 6)
+
+
 def test_a_persons_prompt_behind_an_end_begins_a_loop_even_under_a_known_id():
     # A fork rewrites the ids of all prompts that it copies to one.
     assert [
@@ -328,6 +381,28 @@ def test_a_session_has_the_strongest_and_latest_name_that_it_was_given():
     assert name(named("custom-title", customTitle=" ")) == []
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_summary_names_the_session_that_holds_the_message_it_tells_of(first):
+    """Summaries of other sessions stand in a transcript too; none of them names a session."""
+    ours = {"type": "summary", "summary": "Ours", "leafUuid": "own"}
+    other = {"type": "summary", "summary": "Another", "leafUuid": "elsewhere"}
+    message = typed("a", uuid="own")
+    values = [ours, other, message] if first else [message, typed("b"), other, ours]
+    for cut in range(len(values)):
+        whole = list(lines(*values))
+        begun = project("/x", None)
+        found = [*begun.feed(whole[:cut])]
+        found += project("/x", begun.state()).feed(whole[cut:])
+        assert [one.name for one in found if getattr(one, "name", None)] == ["Ours"]
+
+
+def test_a_chosen_name_stays_before_a_summary():
+    title = {"type": "custom-title", "sessionId": "s-1", "customTitle": "Mine"}
+    ours = {"type": "summary", "summary": "Sum", "leafUuid": "own"}
+    found = list(project("/x", None).feed(lines(title, typed("a", uuid="own"), ours)))
+    assert [one.name for one in found if getattr(one, "name", None)] == ["Mine"]
+
+
 @pytest.mark.parametrize(
     "copy", [{"requestSessionId": "s-0"}, {"forkedFrom": {"sessionId": "s-0", "messageUuid": "u"}}]
 )
@@ -391,10 +466,11 @@ def test_images_are_told_of_and_those_of_claude_code_are_files():
     )
 
 
-def test_a_delegation_names_its_child_when_the_child_is_known():
+@pytest.mark.parametrize("tool", ["Agent", "Task"])
+def test_a_delegation_names_its_child_when_the_child_is_known(tool):
     found = told(
         typed("a"),
-        said(use(name="Agent", prompt="look")),
+        said(use(name=tool, prompt="look")),
         got([text("found")], details={"agentId": "a7", "totalDurationMs": 9, "totalTokens": 5}),
     )
     delegation = next(one for one in found if isinstance(one, Item) and one.key == "call:t-1")

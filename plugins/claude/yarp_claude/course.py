@@ -24,6 +24,10 @@ NAMES = {
     "agent-name": "agentName",
     "custom-title": "customTitle",
 }
+# Summaries of other sessions may stand in a transcript: one names the session that holds the
+# message it tells of, which is among the last ones, or comes behind it.
+_MOST_LEAVES = 32
+_NAME_CHARACTERS = 1000
 _RANKS = {kind: rank for rank, kind in enumerate(NAMES, 1)}
 
 
@@ -35,7 +39,9 @@ class Course:
         # forked: where its history comes from.
         # loop: the last one. running: whether it goes on; outcome: how it ended. modelled: whether
         # its model is known. asked, answered: whether a person, and the model, said anything in
-        # it. final: key of its last final answer. prompts: the loop of each prompt id.
+        # it. turn: the number of its turn. final: key of its last final answer. prompts: the
+        # loop of each prompt id. leaves: the last messages' ids. summaries: names that wait for
+        # the message whose session they tell of.
         # open: calls without a result. skills: those that load one. tasks, agents: what runs in
         # the background, and the call that started it. opening: digest of a subagent's task.
         self._at: dict[str, Any] = {
@@ -50,7 +56,10 @@ class Course:
             "modelled": False,
             "asked": False,
             "answered": False,
+            "turn": None,
             "prompts": {},
+            "leaves": [],
+            "summaries": {},
             "final": None,
             "open": {},
             "skills": [],
@@ -77,6 +86,8 @@ class Course:
                 yield SessionFact(at["session"], at["line"], working_directory=found.cwd)
             yield from self._told(found)
             return
+        if found.kind == "summary":
+            self._keep(found)
         of_agent = found.is_sidechain or found.uuid is None
         native = (found.agent_id if of_agent else None) or found.session_id
         if not native:
@@ -96,17 +107,36 @@ class Course:
         """What a record says of the session beside its identity: its name, its origin."""
         at = self._at
         rank = _RANKS.get(found.kind, 0)
-        if rank and rank >= at["named"] and found.session_id == at["session"]:
-            name = found.value.get(NAMES[found.kind])
-            if type(name) is str and name.strip():
-                at["named"] = rank
-                yield SessionFact(at["session"], at["line"], name=name)
+        if rank:
+            if found.session_id == at["session"] or found.value.get("leafUuid") in at["leaves"]:
+                yield from self._name(found.value.get(NAMES[found.kind]), rank)
+            elif found.session_id is None:
+                self._keep(found)
+        if found.uuid is not None:
+            at["leaves"].append(found.uuid)
+            if len(at["leaves"]) > 2 * _MOST_LEAVES:
+                del at["leaves"][:_MOST_LEAVES]
+            if found.uuid in at["summaries"]:
+                yield from self._name(at["summaries"].pop(found.uuid), _RANKS["summary"])
         # Each copy names where it was made: the last ones come from the parent itself.
         origin = found.origin_session_id
         if origin not in (None, at["forked"], at["session"], found.session_id):
             at["forked"] = origin
             link = Link(found.line.number, native_id=origin)
             yield SessionFact(at["session"], at["line"], forked_from=link)
+
+    def _keep(self, found: Record) -> None:
+        """Keep a summary until the message comes that it tells of."""
+        leaf, name = found.value.get("leafUuid"), found.value.get(NAMES[found.kind])
+        if type(leaf) is str and type(name) is str:
+            kept = [*self._at["summaries"].items(), (leaf, name[:_NAME_CHARACTERS])]
+            self._at["summaries"] = dict(kept[-_MOST_LEAVES:])
+
+    def _name(self, name: object, rank: int) -> Iterator[Fact]:
+        at = self._at
+        if rank >= at["named"] and type(name) is str and name.strip():
+            at["named"] = rank
+            yield SessionFact(at["session"], at["line"], name=name)
 
     def _again(self, found: Record) -> int | None:
         """The line on which the same message stood before; None if it is new here."""
@@ -126,7 +156,7 @@ class Course:
     def _open(self, found: Record) -> Iterator[Fact]:
         key = f"loop:{found.line.number}"
         self._at |= {"loop": key, "running": True, "outcome": None, "final": None}
-        self._at |= {"modelled": False, "asked": False, "answered": False}
+        self._at |= {"modelled": False, "asked": False, "answered": False, "turn": None}
         yield LoopStart(key, found.line.number)
 
     def _enter(self, found: Record) -> Iterator[Fact]:

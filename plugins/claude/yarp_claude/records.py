@@ -51,6 +51,7 @@ SILENT = frozenset(
         "worktree-state",
     }
 )
+_MOST_TURNS = 2**53
 USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 
@@ -259,6 +260,12 @@ class Message(Record):
     def prompt_source(self) -> str | None:
         """How the prompt came in: typed, suggested, by a program, by Claude Code itself."""
         return _text(self.value, "promptSource")
+
+    @property
+    def turn_index(self) -> int | None:
+        """Which turn of the session the prompt began or joined; only newer builds say so."""
+        found = _object(self.value, "turnPosition").get("turnIndex")
+        return found if type(found) is int and 0 < found < _MOST_TURNS else None
 
     @property
     def origin_kind(self) -> str | None:

@@ -2,36 +2,31 @@
 
 A loop begins with a prompt while none runs, and ends with an answer whose `stop_reason` says so;
 Claude Code never states an outcome, but for an interruption. Forks rewrite `promptId` to one for
-all that they copy, so that a person's prompt behind an end begins a loop whatever its id. Source:
-spec "Trace index", 8.3 and 8.4.
+all that they copy and for their own first prompt, so that a person's prompt behind an end begins a
+loop whatever its id; where newer builds number the turns, one of another turn does too, and ends
+the loop that ran. Source: spec "Trace index", 8.3 and 8.4.
 """
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import (
     Amend,
-    Item,
     LoopModel,
     SourceOption,
     TraceReader,
     UsageSample,
-    classify_injected,
 )
-from yarp_claude.course import Course
 from yarp_claude.injected import (
-    CONTINUED,
     INJECTED,
     INTERRUPTED,
     INTERRUPTIONS,
-    STOP_HOOK,
     attached,
     count,
-    notified,
     words_of,
 )
+from yarp_claude.prompts import Prompts, call_key, text_in
 from yarp_claude.records import Attachment, Message, Other, System, record
 
 if TYPE_CHECKING:
@@ -50,7 +45,6 @@ OPENERS = {
     "summary": "leafUuid",
 }
 SYNTHETIC = "<synthetic>"
-HUMAN_SOURCES = frozenset({"typed", "queued", "suggestion_accepted"})
 
 
 def reader() -> TraceReader:
@@ -67,6 +61,7 @@ def reader() -> TraceReader:
         ],
         detect=detect,
         project=project,
+        version=2,
         shell_tools={"Bash": "command"},
         other_shells={"PowerShell": "command"},
         injected=INJECTED,
@@ -105,7 +100,7 @@ class Response:
         return int(self.loop.removeprefix("loop:")), int(line), int(number), self.ended
 
 
-class Projection(Course):
+class Projection(Prompts):
     """The projection of one transcript."""
 
     _response: Response
@@ -136,7 +131,7 @@ class Projection(Course):
     def _copied(self, found: Record, before: int) -> Iterator[Fact]:
         """History that was written once more: a further witness, and nothing else."""
         blocks = found.blocks if isinstance(found, Message) else []
-        keys = [_call_key(block.use.use_id) for block in blocks if block.use is not None]
+        keys = [call_key(block.use.use_id) for block in blocks if block.use is not None]
         keys += [f"{before}.{number}" for number in range(len(blocks) + 2)]
         for key in keys:
             yield Amend(key, line=found.line.number)
@@ -171,7 +166,7 @@ class Projection(Course):
         if message.model not in (None, SYNTHETIC):
             if not late and not at["modelled"]:
                 at["modelled"] = True
-                yield LoopModel(loop, message.model, effort=_text(message.value, "effort"))
+                yield LoopModel(loop, message.model, effort=text_in(message.value, "effort"))
             yield from self._usage(message, loop)
         blocks = message.blocks
         said = [block for block in blocks if block.kind == "text" and block.text]
@@ -179,7 +174,7 @@ class Projection(Course):
             yield from self._said(message, message.text, final=message.stop_reason == "end_turn")
         for block in blocks:
             if block.kind in ("thinking", "redacted_thinking"):
-                text = _text(block.value, "thinking") or None
+                text = text_in(block.value, "thinking") or None
                 shown = "full" if text else "unavailable"
                 yield self._item(message, "agent.reasoning", text, {"representation": shown}, loop)
             elif block.kind == "text" and block.text:
@@ -236,12 +231,12 @@ class Projection(Course):
     def _call(self, message: Message, block: Block, loop: str) -> Iterator[Fact]:
         use = block.use
         assert use is not None  # noqa: S101 - asked by who calls
-        key = _call_key(use.use_id)
+        key = call_key(use.use_id)
         self._at["open"][use.use_id] = loop
         if use.name == "Skill":
             self._at["skills"].append(use.use_id)
         if use.name in DELEGATIONS:
-            prompt = _text(use.input, "prompt") if type(use.input) is dict else None
+            prompt = text_in(use.input, "prompt") if type(use.input) is dict else None
             members: dict[str, Any] = {"has_images": False}
             yield self._item(message, "agent.delegation", prompt or None, members, loop, key=key)
         else:
@@ -250,14 +245,19 @@ class Projection(Course):
 
     # What came back
 
-    def _result(self, message: Message, block: Block, loop: str | None) -> Iterator[Fact]:
+    def _result(
+        self, message: Message, block: Block, loop: str | None, *, late: bool = False
+    ) -> Iterator[Fact]:
+        """An answer to a call; one that comes `late`, in another loop, belongs to the call's."""
         result = block.result
         if result is None:
             return
-        at, key = self._at, _call_key(result.use_id)
-        at["open"].pop(result.use_id, None)
+        at, key = self._at, call_key(result.use_id)
+        called = at["open"].pop(result.use_id, None)
+        if late:
+            loop = called or at["prompts"].get(message.prompt_id or "") or loop
         details: dict[str, Any] = message.details if type(message.details) is dict else {}
-        agent, task = _text(details, "agentId"), _text(details, "backgroundTaskId")
+        agent, task = text_in(details, "agentId"), text_in(details, "backgroundTaskId")
         if agent is not None:
             at["agents"][agent] = key
             yield Amend(key, session=agent)
@@ -278,10 +278,11 @@ class Projection(Course):
 
     def _user(self, message: Message) -> Iterator[Fact]:
         results = [block for block in message.blocks if block.is_result]
+        ran = self._at["running"]
         if results:
             yield from self._enter(message)
         for block in results:
-            yield from self._result(message, block, self._at["loop"])
+            yield from self._result(message, block, self._at["loop"], late=ran)
         text, has_images = words_of(message.message["content"])
         broken_off = message.interrupted_message_id is not None or (
             # While a tool runs, Claude Code names no message; nobody's own words have no source.
@@ -308,120 +309,6 @@ class Projection(Course):
         if not noted and (text is not None or has_images):
             yield from self._prompt(message, text, has_images=has_images)
 
-    def _prompt(self, message: Message, text: str | None, *, has_images: bool) -> Iterator[Fact]:
-        """A message with words or images, whoever wrote it."""
-        words = text or ""
-        members: dict[str, Any] = {"has_images": has_images}
-        # A person may type, or paste, whatever Claude Code writes.
-        typed = message.origin_kind == "human" or message.prompt_source in HUMAN_SOURCES
-        if message.is_meta:
-            yield from self._meta(message, words, has_images=has_images)
-        elif message.is_compact_summary or (words.startswith(CONTINUED) and not typed):
-            by_words = not message.is_compact_summary
-            role = "runtime.compaction_summary"
-            yield self._item(message, role, text, {}, heuristic=by_words)
-        elif words.lstrip().startswith("<task-notification>") and not typed:
-            yield from self._enter(message)
-            yield from self._notification(message, words)
-        elif message.is_sidechain:
-            yield from self._task(message, text, members)
-        elif message.origin_kind is not None:
-            yield from self._by(message, text, members, human=message.origin_kind == "human")
-        elif typed:
-            yield from self._by(message, text, members, human=True)
-        elif message.prompt_source == "system":
-            yield from self._by(message, text, members, human=False)
-        elif message.prompt_source == "sdk":
-            yield from self._by(message, text, members, human=True, heuristic=True)
-        elif words.startswith(INTERRUPTED):
-            value = {"has_images": False}
-            yield self._item(message, "runtime.notice", text, value, heuristic=True)
-        else:
-            yield from self._unmarked(message, text, members)
-
-    def _meta(self, message: Message, text: str, *, has_images: bool) -> Iterator[Fact]:
-        if text.startswith(STOP_HOOK):
-            yield from self._revoke()
-        if message.source_tool_use_id in self._at["skills"]:
-            yield self._item(message, "runtime.instructions", text, {"category": "skill"})
-        elif has_images:
-            members = {"category": "file", "has_images": True}
-            yield self._item(message, "runtime.context", text or None, members)
-        else:
-            yield self._item(message, "runtime.notice", text, {"has_images": False})
-
-    def _task(self, message: Message, text: str | None, members: dict[str, Any]) -> Iterator[Fact]:
-        digest = hashlib.sha256((text or "").encode()).hexdigest()
-        if not self._at["answered"] and digest == self._at["opening"]:
-            return
-        if self._at["opening"] is None:
-            self._at["opening"] = digest
-        yield from self._begin(message)
-        yield self._item(message, "agent.delegation", text, members)
-
-    def _begin(self, message: Message) -> Iterator[Fact]:
-        if not self._at["running"]:
-            yield from self._open(message)
-        self._at["asked"] = True
-        if message.prompt_id is not None:
-            self._at["prompts"][message.prompt_id] = self._at["loop"]
-
-    def _by(
-        self,
-        message: Message,
-        text: str | None,
-        members: dict[str, Any],
-        *,
-        human: bool,
-        heuristic: bool = False,
-    ) -> Iterator[Fact]:
-        if not human:
-            yield from self._enter(message)
-            yield self._item(message, "runtime.notice", text, members, heuristic=heuristic)
-            return
-        # More of the same submission, until the model has said something.
-        at, submission = self._at, message.prompt_id
-        another = submission is not None and at["prompts"].get(submission) != at["loop"]
-        steers = at["running"] and (at["answered"] or (at["asked"] and another))
-        role = "human.steering" if steers else "human.request"
-        yield from self._begin(message)
-        yield self._item(message, role, text, members, heuristic=heuristic)
-
-    def _unmarked(
-        self, message: Message, text: str | None, members: dict[str, Any]
-    ) -> Iterator[Fact]:
-        found = classify_injected(text or "", INJECTED)
-        if found is None:
-            yield from self._by(message, text, members, human=True, heuristic=True)
-            return
-        if found.marker == "bash-input":
-            yield from self._enter(message)
-        value: dict[str, Any] = {} if found.role == "runtime.instructions" else dict(members)
-        if found.category is not None:
-            value["category"] = found.category
-        yield self._item(message, found.role, text, value, heuristic=True)
-
-    def _notification(self, found: Record, text: str) -> Iterator[Fact]:
-        """News of something in the background: the result of a call, a report, or a notice."""
-        at, told = self._at, notified(text)
-        if told.task in at["agents"]:
-            members = {"has_images": False}
-            yield self._item(found, "subagent.report", text, members, session=told.task)
-            return
-        key = at["tasks"].get(told.task or "")
-        if key is None and told.use_id in at["open"]:
-            key = _call_key(told.use_id or "")
-        if (
-            key is None
-            and told.use_id is not None
-            and _call_key(told.use_id) in at["tasks"].values()
-        ):
-            key = _call_key(told.use_id)
-        if key is None:
-            yield self._item(found, "runtime.notice", text, {"has_images": False})
-        else:
-            yield self._item(found, "tool.output", text, {"failed": told.failed}, call=key)
-
     # What Claude Code added
 
     def _attachment(self, found: Attachment) -> Iterator[Fact]:
@@ -446,7 +333,7 @@ class Projection(Course):
         if text is None and not has_images:
             return
         origin = value.get("origin")
-        kind = _text(origin, "kind") if type(origin) is dict else None
+        kind = text_in(origin, "kind") if type(origin) is dict else None
         if (text or "").lstrip().startswith("<task-notification>") and kind != "human":
             yield from self._enter(found)
             yield from self._notification(found, text or "")
@@ -470,39 +357,3 @@ class Projection(Course):
         text, has_images = words_of(found.value.get("content"))
         if text is not None:
             yield self._item(found, "runtime.notice", text, {"has_images": has_images})
-
-    def _item(
-        self,
-        found: Record,
-        role: str,
-        text: str | None,
-        value: dict[str, Any],
-        loop: str | None = None,
-        *,
-        key: str | None = None,
-        call: str | None = None,
-        session: str | None = None,
-        heuristic: bool = False,
-    ) -> Item:
-        own = key or f"{found.line.number}.{self._items}"
-        self._items += 1
-        return Item(
-            own,
-            role,
-            found.line.number,
-            loop=loop or self._running(),
-            text=text or None,
-            value=value,
-            call=call,
-            session=session,
-            heuristic=heuristic,
-        )
-
-
-def _call_key(use_id: str) -> str:
-    return f"call:{use_id}"
-
-
-def _text(value: dict[str, Any], key: str) -> str | None:
-    found = value.get(key)
-    return found if type(found) is str else None
