@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from yarp.errors import DataError, UsageError
+from yarp.index.sync import sync
 
 
 def test_a_conversation_is_published_in_its_order(index, conversation):
@@ -153,6 +154,37 @@ def test_what_vanished_keeps_its_facts(index, conversation):
     (index.traces / "a.jsonl").unlink()
     index.sync(rebuild=True)
     assert index.dump() == before
+
+
+def test_what_vanishes_while_a_sync_runs_is_no_failure(index, conversation):
+    index.write("a.jsonl", *conversation)
+    last = index.write("b.jsonl", {**conversation[0], "id": "s2"})
+    report = sync(
+        index.path, [str(index.traces)], index.readers, progress=lambda _: last.unlink(True)
+    )
+    assert report.actions == {**dict.fromkeys(report.actions, 0), "indexed": 1}
+    assert (report.discovered, report.total) == (1, 1)
+    assert index.all("SELECT native_id FROM sessions") == [{"native_id": conversation[0]["id"]}]
+    # The next sync goes on from there.
+    index.write("b.jsonl", {**conversation[0], "id": "s2"})
+    assert index.sync().actions["indexed"] == 1
+
+
+def test_where_the_place_tells_the_session_a_file_elsewhere_is_another_source(
+    index, conversation, acme
+):
+    index.readers["acme"] = attrs.evolve(
+        acme.READER, identity=lambda path: os.path.basename(path).partition(".")[0]
+    )
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    (index.traces / "a.jsonl").rename(index.traces / "b.jsonl")
+    assert index.sync().actions["indexed"] == 1
+    (index.traces / "below").mkdir()
+    (index.traces / "b.jsonl").rename(index.traces / "below" / "b.jsonl")
+    assert index.sync().actions["unchanged"] == 1
+    found = [os.path.relpath(row["locator"], index.traces) for row in index.dump()["sources"]]
+    assert found == ["a.jsonl", "below/b.jsonl"]
 
 
 @pytest.mark.parametrize("name", ["a.jsonl.zst", "a.jsonl", "b.jsonl"])

@@ -124,6 +124,9 @@ class TraceReader:
     names means the key `command`. `other_shells`: the same for shells of another language,
     whose commands are kept as one fragment that is not parsed.
     `injected`: the texts that the runtime puts into messages; see `classify_injected`.
+    `identity(locator)`: only for a runtime whose traces name no session, so that their place
+    does: whose a file at this path would be. One that moved is the same source only if that is
+    the same; equal content alone may be two sessions that began with the same words.
     """
 
     runtime: str
@@ -135,3 +138,4 @@ class TraceReader:
     shell_tools: Mapping[str, str] = attrs.field(factory=dict, converter=_tools)
     other_shells: Mapping[str, str] = attrs.field(factory=dict, converter=_tools)
     injected: tuple[Injected, ...] = attrs.field(default=(), converter=_injected)
+    identity: Callable[[str], str | None] | None = None

@@ -102,6 +102,12 @@ class Report:
             result["error"] = error
         self.sources.append(result)
 
+    def vanished(self, size: int) -> None:
+        """A file that was to be looked into is not there any more: as if it had never been."""
+        self.discovered -= 1
+        self.total -= 1
+        self.source_bytes -= size
+
     def finish(self) -> None:
         """The sync is over."""
         self.elapsed_s = time.perf_counter() - self._began

@@ -140,6 +140,8 @@ class _Sync:
                 continue
             try:
                 found = os.lstat(path)
+            except FileNotFoundError:
+                continue  # since it was found; as if it had been before
             except OSError as error:
                 report.done(path, None, "failed", error=error.strerror or str(error))
                 continue
@@ -181,7 +183,13 @@ class _Sync:
         report.current = path
         store.savepoint()
         try:
-            with TraceFile(path) as file:
+            try:
+                file = TraceFile(path)
+            except FileNotFoundError:
+                store.roll_back()
+                report.vanished(found.st_size)
+                return
+            with file:
                 self._publish(file)
                 if path in self.skipped:
                     store.sql.execute("DELETE FROM skipped_files WHERE path = ?", (path,))
@@ -237,7 +245,9 @@ class _Sync:
         candidates = [] if head is None else self.vanished.get(head.sha256, [])
         candidates.sort(key=lambda source: name_of(source.path) != name_of(file.path))
         for source in candidates:
-            if known.begins(sql, file, source, self.record_bytes):
+            if self._stays(source, file.path) and known.begins(
+                sql, file, source, self.record_bytes
+            ):
                 candidates.remove(source)
                 del self.sources[source.path]
                 sql.execute(
@@ -247,6 +257,13 @@ class _Sync:
                 self.sources[file.path] = source
                 return source
         return None
+
+    def _stays(self, source: Known, path: str) -> bool:
+        """Whether it would be of the same session at this path, as far as places tell."""
+        reader = self.readers.get(source.runtime)
+        if reader is None or reader.identity is None:
+            return True
+        return reader.identity(source.path) == reader.identity(path)
 
     def _compare(self, file: TraceFile, source: Known) -> tuple[TraceReader, bool, bool]:
         """The reader of a known source; whether it only grew; whether it did not even that."""

@@ -491,6 +491,29 @@ def test_a_transcript_that_is_written_anew_keeps_its_ids_and_tells_what_it_holds
     assert len(after) == len(before) + 2
 
 
+def test_a_session_that_begins_as_one_that_is_gone_is_another(index):
+    folder = index.projects / "demo" / "agent-transcripts"
+    made.write(folder / "a" / "a.jsonl", query("go on"))
+    index.sync()
+    (folder / "a" / "a.jsonl").unlink()
+    made.write(folder / "b" / "b.jsonl", query("go on"), said("b"))
+    assert index.sync().actions["indexed"] == 1
+    assert index.rows("SELECT native_id FROM sessions ORDER BY 1") == [
+        {"native_id": "a"}, {"native_id": "b"},
+    ]  # fmt: skip
+
+
+def test_a_transcript_that_moves_to_its_newer_place_is_the_same_source(index):
+    folder = index.projects / "demo" / "agent-transcripts"
+    old = Path(made.write(folder / "a.jsonl", query("a"), said("b")))
+    index.sync()
+    before = index.rows("SELECT source_id, session_id, native_id FROM sessions, sources")
+    (folder / "a").mkdir()
+    old.rename(folder / "a" / "a.jsonl")
+    assert index.sync().actions["unchanged"] == 1
+    assert index.rows("SELECT source_id, session_id, native_id FROM sessions, sources") == before
+
+
 def test_a_session_of_a_file_in_no_known_place_is_left_out_whole(index):
     made.write(index.projects / "notes.jsonl", query("a"), said("b"))
     report = index.sync()

@@ -57,12 +57,19 @@ def reader() -> TraceReader:
         # The second name is that of builds until January 2026.
         shell_tools={"Shell": "command", "run_terminal_cmd": "command"},
         injected=INJECTED,
+        identity=identity,
     )
 
 
 def detect(head: object) -> bool:
     """Whether a source that begins with this line is a transcript of Cursor."""
     return type(head) is dict and not _FOREIGN & head.keys() and spoken(head) is not None
+
+
+def identity(locator: str) -> str | None:
+    """Whose transcript a file at this path is."""
+    found = placed(locator)
+    return None if found is None else found.session
 
 
 def project(locator: str, state: bytes | None) -> Projection:

@@ -65,6 +65,13 @@ def test_a_branch_which_copies_a_conversation_is_no_session():
     assert list(branch.feed(lines(say("user", "a")))) == []
 
 
+def test_a_conversation_that_is_moved_goes_on_as_it_was():
+    first = project(PLACE, None)
+    list(first.feed(lines(say("user", "a"))))
+    found = list(project("/srv/kept/talk.jsonl", first.state()).feed(lines(assistant("b"))))
+    assert "agent.final_answer" in [one.role for one in found if isinstance(one, Item)]
+
+
 def test_a_request_its_work_and_its_answer_are_one_loop():
     found = told(
         say("user", "please"),

@@ -99,13 +99,13 @@ class Projection:
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Fact]:
         """The facts of these lines."""
-        if self._name is None:
+        if self._name is None and not self._at["started"]:
             return
         for message in read(lines):
             if not isinstance(message, Message):
                 continue
             self._items = 0
-            if not self._at["started"]:
+            if self._name is not None and not self._at["started"]:
                 self._at["started"] = True
                 began = instant_ms(message.timestamp)
                 yield SessionFact(self._name, message.line.number, created_at=began)
