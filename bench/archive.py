@@ -11,7 +11,8 @@ import tempfile
 import time
 
 from yarp import canonical, payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 
 WARM_UP = 30
 BEGINS = 300
@@ -24,7 +25,7 @@ def run(out_dir):
     with open(os.path.join(out_dir, "archive.jsonl"), "w", encoding="utf-8") as raw:
         directory = tempfile.mkdtemp(prefix="archive-", dir=out_dir)
         try:
-            archive = Archive.open(os.path.join(directory, "times.sqlite3"), narrow=False)
+            archive = SteppedArchive.open(os.path.join(directory, "times.sqlite3"), narrow=False)
             rows = [
                 _times(
                     raw, "begin, 16 KiB input, unchanged", _begins(archive, rewritten=False), 10, 2
@@ -107,7 +108,7 @@ def _noise_result(rng):
 def _size(raw, directory):
     """The whole database against the uncompressed bytes of all its snapshots."""
     path = os.path.join(directory, "size.sqlite3")
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     rng = random.Random(3)
     total = distinct = stored = 0
 

@@ -12,7 +12,8 @@ import sys
 import pytest
 
 from yarp import canonical, payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.past import facts, importer
 from yarp.sources.facts import Call, Issue, Observation, Rejected, Result, Session
 from yarp.sources.importers import SourceItem
@@ -36,7 +37,7 @@ class Store:
         finished_at_ms: int | None = 2000,
         command=None,
     ):
-        archive = Archive.open(self.path, narrow=False)
+        archive = SteppedArchive.open(self.path, narrow=False)
         told = CallFacts(
             name, "sh", provider="home", model="m-1", working_directory="/srv",
             started_at_ms=1500, requires_streams=bool(streams),
@@ -136,7 +137,7 @@ def test_a_call_that_never_finished_has_no_result(store):
 
 
 def test_an_input_that_json_cannot_hold_canonically_is_kept_as_its_text(store):
-    archive = Archive.open(store.path, narrow=False)
+    archive = SteppedArchive.open(store.path, narrow=False)
     odd = payload.of(canonical.encode_text('{"n": 1234567890123456789}'))
     told = CallFacts("c1", "sh", started_at_ms=1, requires_streams=False)
     archive.begin_call(KEY, told, odd, odd, 1)

@@ -126,9 +126,10 @@ BOUNDED = """
 import os, resource, sys
 from yarp import payload
 from yarp.archive.read import Reader
-from yarp.archive.write import Archive, CallFacts, SessionKey
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey
 path, kind, mib = sys.argv[1], sys.argv[2], int(sys.argv[3])
-archive = Archive.open(path, narrow=False)
+archive = SteppedArchive.open(path, narrow=False)
 session, given = SessionKey("acme", "bob", "s"), payload.of(b"{}")
 archive.begin_call(session, CallFacts("c", "sh", started_at_ms=1, requires_streams=False), given, given, 1)
 def peak():

@@ -11,7 +11,8 @@ import pytest
 
 from yarp import cache, payload
 from yarp.archive.read import Reader
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.settings import Settings
 from yarp.types import Cut
 from yarp.usage import text_of, usage
@@ -32,7 +33,7 @@ class Calls:
 
     def __init__(self, path):
         self.path = str(path)
-        self.archive = Archive.open(self.path, narrow=True)
+        self.archive = SteppedArchive.open(self.path, narrow=True)
         self.count = 0
 
     def add(

@@ -1,30 +1,32 @@
-"""The life of a call: plan, begin, result, stage, finish.
+"""A call before it runs, and the short text of its result: plan, begin, cap.
 
 Whoever hears a host's events (ingest, `yarp hook`) tells them to a `Capture`, which joins the
 archive, the reduction engine and the hooks of plugins. Every method is one transaction at
-most and may be repeated. Source: seed 000, "Write lifecycle"; spec "Archive".
+most and may be repeated. How calls end is the affair of those two.
+Source: seed 000, "Write lifecycle"; spec "Archive".
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 
 from yarp import paths, payload
-from yarp.archive.write import Archive
-from yarp.errors import ConfigError, PluginError, ReferenceUnknown
-from yarp.types import CallEnded, CallStarted
+from yarp.errors import CallConflict, ConfigError, PluginError, ReferenceUnknown
+from yarp.types import CallEnded, CallStarted, Decision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from yarp.archive.read import CallRow, Reader, Source
-    from yarp.archive.write import CallFacts, SessionKey
+    from yarp.archive.whole import WholeArchive
+    from yarp.archive.write import Archive, CallFacts, SessionKey
     from yarp.cache import Compiled
-    from yarp.payload import Payload
+    from yarp.event import Event
     from yarp.reduce import plan as plans
     from yarp.settings import Settings
 
-_READ_BYTES = 1 << 20
+OFF = "the archive is switched off (archive.enabled = false)"
 # Linux starts no program with an argument of 128 KiB; a host hands its shell the text as one.
 _ONE_ARGUMENT_BYTES = 120_000
 
@@ -69,7 +71,7 @@ class Capture:
     ) -> None:
         """`program` is the argv that starts this very `yarp`, for wrapped commands.
 
-        `archive` is one that is open already.
+        `archive` is where calls are begun; None: none is.
         """
         self._compiled = compiled
         self.settings = compiled.settings
@@ -181,7 +183,7 @@ class Capture:
                     session.source_session_id,
                     call.source_call_id,
                     call.tool_name,
-                    _parsed(before),
+                    parsed(before),
                     agent=session.agent,
                     account=session.account,
                     provider=call.provider,
@@ -192,118 +194,6 @@ class Capture:
                 ),
             )
         return reference
-
-    # -- after the tool ran -----------------------------------------------------------------
-
-    def result_before(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: bytes,
-        full_output_path: str | None,
-        captured_at_ms: int,
-    ) -> None:
-        """Commit the result as the host gave it, and the file that holds its whole output.
-
-        The path counts only for the host's own shell tool.
-        """
-        archive = self._writer()
-        output: Payload | None = None
-        media_type = payload.BINARY
-        if full_output_path is not None and self._is_shell_call(session, source_call_id):
-            output, media_type = payload.of_file(full_output_path, os.path.dirname(self._path))
-        try:
-            archive.result_before(
-                session, source_call_id, payload.of(result), output, media_type, captured_at_ms
-            )
-        finally:
-            if output is not None:
-                output.close()
-
-    def result_text(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        text: str,
-        completeness: str,
-        captured_at_ms: int,
-    ) -> str:
-        """Commit the text that the host would have shown; the call's archive reference."""
-        whole = payload.of(payload.utf8(text))
-        return self._writer().result_text(
-            session, source_call_id, whole, completeness, captured_at_ms
-        )
-
-    def stage(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: bytes,
-        captured_at_ms: int,
-        *,
-        is_error: bool,
-    ) -> None:
-        """Commit the provisional result; the call stays started."""
-        self._writer().stage_result(
-            session, source_call_id, payload.of(result), is_error, captured_at_ms
-        )
-
-    def update_final(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: bytes,
-        finished_at_ms: int,
-        *,
-        is_error: bool,
-    ) -> None:
-        """Commit the final result in place of the provisional one, and finish the call."""
-        self._writer().update_final_result(
-            session, source_call_id, payload.of(result), is_error, finished_at_ms
-        )
-        self._finished(session, source_call_id, result)
-
-    def finish(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: bytes,
-        finished_at_ms: int,
-        *,
-        is_error: bool,
-        require_pre_result: bool,
-    ) -> None:
-        """Finish a call that has no provisional result (a tool that never ran, above all)."""
-        self._writer().finish_call(
-            session,
-            source_call_id,
-            payload.of(result),
-            is_error,
-            require_pre_result,
-            finished_at_ms,
-        )
-        self._finished(session, source_call_id, result)
-
-    def _finished(self, session: SessionKey, source_call_id: str, result: bytes) -> None:
-        if not self._compiled.callbacks.get("yarp_call_finished"):
-            return
-        row = self._row(session, source_call_id)
-        before = self._archived().snapshot(row.call_id, "result", "before")
-        whole = result if before is None else self._archived().payload(before.sha256)
-        self.tell(
-            "yarp_call_finished",
-            CallEnded(
-                session.source_session_id,
-                source_call_id,
-                _parsed(whole),
-                bool(row.is_error),
-                agent=session.agent,
-                account=session.account,
-                executed=None if row.executed is None else bool(row.executed),
-                finished_at_ms=row.finished_at_ms,
-                archive_ref=row.archive_ref,
-            ),
-        )
 
     def tell(self, hook: str, call: CallStarted | CallEnded) -> None:
         """Tell plugins of what is committed; their faults are reported and change nothing."""
@@ -321,50 +211,6 @@ class Capture:
             sys.stderr.write(f"yarp: {problem}\n")
 
     # -- the short answer -------------------------------------------------------------------
-
-    def reduce(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        command: str,
-        text: str,
-        completeness: str,
-        *,
-        is_error: bool,
-        exit_code: int | None,
-        ending: str = "",
-    ) -> Shortened | None:
-        """A summary of a result that was not wrapped, or None to show it as it is.
-
-        Reads the committed `source_output` where there is one, else `text`. `ending` is what the
-        host itself put behind the output; it stays at the end.
-        """
-        if not (self.settings.archive_enabled and self.settings.pruning_enabled):
-            return None
-        from yarp import shorten
-        from yarp.reduce import plan as plans
-
-        row = self._row(session, source_call_id)
-        planned = plans.plan(command, self._compiled.rules_for(row.working_directory))
-        reduction = shorten.reduction_of(planned, self._compiled)
-        if reduction is None:
-            return None
-        whole = self._source_output(row)
-        source = "result_text" if whole is None else "source_output"
-        if whole is None:
-            reduction.feed(0, payload.utf8(text.removesuffix(ending)))
-        else:
-            completeness = "complete"
-            descriptor = self._archived().payload_file(whole.sha256, os.path.dirname(self._path))
-            try:
-                while chunk := os.read(descriptor, _READ_BYTES):
-                    reduction.feed(0, chunk)
-            finally:
-                os.close(descriptor)
-        success = not is_error if exit_code is None else exit_code == 0
-        status = planned.status(exit_code, success=success)
-        short = shorten.summary_of(reduction, status, row.archive_ref, completeness, source)
-        return None if short is None else Shortened(short + ending, source)
 
     def cap(
         self,
@@ -404,19 +250,9 @@ class Capture:
 
     # -- the archive ------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Leave a checkpointed archive behind."""
-        if self._reader is not None:
-            self._reader.close()
-        if self._archive is not None:
-            self._archive.close()
-
     def _writer(self) -> Archive:
-        if not self.settings.archive_enabled:
-            raise ConfigError("the archive is switched off (archive.enabled = false)")
         if self._archive is None:
-            narrow = os.path.dirname(self._path) == paths.data_dir()
-            self._archive = Archive.open(self._path, narrow=narrow)
+            raise ConfigError(OFF)
         return self._archive
 
     def _archived(self) -> Reader:
@@ -433,10 +269,6 @@ class Capture:
         if row is None:
             raise ReferenceUnknown(f"call {source_call_id!r} of this session is not in the archive")
         return row
-
-    def _source_output(self, row: CallRow) -> Source | None:
-        found = self._archived().snapshot(row.call_id, "source_output", "before")
-        return found if found is not None and found.media_type != payload.BINARY else None
 
     def _shown(self, row: CallRow, source: str | None) -> tuple[str, Source | None]:
         """The source that holds what the host shows; and itself, to be shortened in its place.
@@ -456,11 +288,59 @@ class Capture:
             return longest.name, longest
         return longest.name if source else "result_text", None
 
-    def _is_shell_call(self, session: SessionKey, source_call_id: str) -> bool:
-        return (
-            self._row(session, source_call_id).tool_name
-            in self._compiled.host(session.agent)["shell_tools"]
+
+def start(
+    capture: Capture,
+    archive: WholeArchive | None,
+    session: SessionKey,
+    call: CallStarted,
+    event: Event,
+) -> Decision:
+    """Plan the call that an event announces, and begin it under an id that is free.
+
+    Without an `archive` nothing is kept of it. An error here blocks the call.
+    """
+    from yarp.archive.write import CallFacts
+
+    call_id = call.source_call_id
+    if archive is not None:
+        current = archive.current(session, call_id)
+        call_id = current.next_id if current.finished else current.source_call_id
+    while True:
+        plan = capture.plan(
+            session,
+            call_id,
+            call.tool_name,
+            call.input,
+            call.working_directory,
+            unpermissioned=call.unpermissioned,
+            detached=call.detached,
+            writable=call.writable,
+            own_words=call.own_words,
         )
+        if archive is not None:
+            now = time.time_ns() // 1_000_000
+            facts = CallFacts(
+                call_id,
+                call.tool_name,
+                provider=call.provider,
+                model=call.model,
+                working_directory=call.working_directory,
+                started_at_ms=call.started_at_ms or now,
+                requires_streams=plan.requires_streams,
+            )
+            before = event.canonical(call.input)
+            after = before if plan.input is None else event.canonical(plan.input)
+            own_time = call.started_at_ms is None
+            try:
+                capture.begin(session, facts, before, after, now, own_time=own_time)
+            except CallConflict:
+                # The id of a call that never ended is used for another one.
+                if call_id == current.next_id:
+                    raise
+                call_id = current.next_id
+                continue
+        return Decision(input=plan.input)
 
 
 def rewrite(
@@ -519,7 +399,8 @@ def wrap(
     return " ".join(map(quote, words))
 
 
-def _parsed(canonical: bytes) -> object:
+def parsed(canonical: bytes) -> object:
+    """The value of canonical bytes."""
     import orjson
 
     value: object = orjson.loads(canonical)

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 
-from yarp import canonical
+from yarp import canonical, payload
 from yarp.errors import DataError, FrameError, StorageError
+from yarp.types import CallEnded, CallStarted
 
 MAX_BYTES = 256 << 20
 _READ_BYTES = 1 << 20
+_IDS = ("source_session_id", "source_call_id")
+_NAMES = ("tool_name", "provider", "model")
 
 
 class Event:
@@ -101,3 +104,13 @@ def to_json(value: object) -> bytes:
         import json
 
         return json.dumps(value).encode()
+
+
+def name_well(call: CallStarted | CallEnded) -> None:
+    """Make columns of what a host calls things: UTF-8 has no lone surrogates."""
+    start = call if isinstance(call, CallStarted) else call.start
+    for one, names in ((call, _IDS), (start, _NAMES)):
+        for name in names if one is not None else ():
+            value = getattr(one, name)
+            if isinstance(value, str) and not value.isascii():
+                setattr(one, name, payload.utf8(value).decode())

@@ -20,7 +20,7 @@ from yarp.errors import (
     PluginError,
     StorageError,
 )
-from yarp.event import Event, to_json
+from yarp.event import Event, name_well, to_json
 from yarp.types import CallEnded, CallStarted, Decision
 
 TYPE_CHECKING = False
@@ -46,8 +46,6 @@ Options:
   --before    the event comes before a call: end with 2, which keeps hosts from running it,
               where not even HOST's plugin can be used to say so
 """
-_IDS = ("source_session_id", "source_call_id")
-_NAMES = ("tool_name", "provider", "model")
 _AFTER_SECONDS = 2.0
 _BLOCKS = 2
 
@@ -121,7 +119,7 @@ class _Hook:
         reply = self._unchanged = self._reply(Decision())
         watched = False
         for call in calls:
-            _name_well(call)
+            name_well(call)
             if isinstance(call, CallStarted):
                 decision = self._started(call)
                 reply = self._reply(decision)
@@ -151,52 +149,11 @@ class _Hook:
             )
 
     def _begin(self, call: CallStarted) -> Decision:
-        from yarp.archive.write import CallFacts
-        from yarp.capture import Capture
+        from yarp.capture import Capture, start
 
-        session = self._session(call)
-        archived = self._compiled.settings.archive_enabled
-        archive = self._open() if archived else None
+        archive = self._open() if self._compiled.settings.archive_enabled else None
         capture = Capture(self._compiled, self._program, archive)
-        call_id = call.source_call_id
-        if archive is not None:
-            current = archive.current(session, call_id)
-            call_id = current.next_id if current.finished else current.source_call_id
-        while True:
-            plan = capture.plan(
-                session,
-                call_id,
-                call.tool_name,
-                call.input,
-                call.working_directory,
-                unpermissioned=call.unpermissioned,
-                detached=call.detached,
-                writable=call.writable,
-                own_words=call.own_words,
-            )
-            if archive is not None:
-                now = _now_ms()
-                facts = CallFacts(
-                    call_id,
-                    call.tool_name,
-                    provider=call.provider,
-                    model=call.model,
-                    working_directory=call.working_directory,
-                    started_at_ms=call.started_at_ms or now,
-                    requires_streams=plan.requires_streams,
-                )
-                before = self._event.canonical(call.input)
-                after = before if plan.input is None else self._event.canonical(plan.input)
-                own_time = call.started_at_ms is None
-                try:
-                    capture.begin(session, facts, before, after, now, own_time=own_time)
-                except CallConflict:
-                    # The id of a call that never ended is used for another one.
-                    if call_id == current.next_id:
-                        raise
-                    call_id = current.next_id
-                    continue
-            return Decision(input=plan.input)
+        return start(capture, archive, self._session(call), call, self._event)
 
     # -- after a call ---------------------------------------------------------------------------
 
@@ -507,16 +464,6 @@ class _Hook:
         from yarp.archive.write import SessionKey
 
         return SessionKey(self._name, call.account or paths.account(), call.source_session_id)
-
-
-def _name_well(call: CallStarted | CallEnded) -> None:
-    """Names become columns: UTF-8 has no lone surrogates."""
-    start = call if isinstance(call, CallStarted) else call.start
-    for one, names in ((call, _IDS), (start, _NAMES)):
-        for name in names if one is not None else ():
-            value = getattr(one, name)
-            if isinstance(value, str) and not value.isascii():
-                setattr(one, name, payload.utf8(value).decode())
 
 
 def _reason(error: BaseException) -> str:

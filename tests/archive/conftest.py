@@ -5,7 +5,8 @@ import subprocess
 import pytest
 
 from yarp import payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 
 # The shape of version 1 before references and result texts, with its auto_vacuum at 0.
 OLD_SHAPE = """
@@ -57,7 +58,7 @@ class Store:
 
     def call(self, name, text="done", **words):
         """Archive one call, finished unless `finished_at_ms` is None, and give its reference."""
-        archive = Archive.open(self.path, narrow=False)
+        archive = SteppedArchive.open(self.path, narrow=False)
         try:
             # Killing the machine is not what these tests do.
             archive._connection.execute("PRAGMA synchronous = OFF")
@@ -67,7 +68,7 @@ class Store:
 
     def fill(self, count, size=20000):
         """Archive `count` calls c0, c1, ... of about `size` bytes, finished at 2000, 2001, ..."""
-        archive = Archive.open(self.path, narrow=False)
+        archive = SteppedArchive.open(self.path, narrow=False)
         archive._connection.execute("PRAGMA synchronous = OFF")
         for number in range(count):
             text = os.urandom(size // 2).hex()

@@ -11,12 +11,13 @@ import pytest
 
 from yarp import payload, sqlite
 from yarp.archive.read import Reader
-from yarp.archive.write import Archive
+from yarp.archive.steps import SteppedArchive
 
 WRITER = """
 import sys
 from yarp import payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 
 path, name, calls = sys.argv[1], sys.argv[2], int(sys.argv[3])
 session = SessionKey("acme", "bob", "shared" if int(name) % 2 else "own-" + name)
@@ -24,7 +25,7 @@ shared = (payload.of(b"the same output\\n" * 100), payload.TEXT)
 nothing = (payload.of(b""), payload.TEXT)
 print("ready", flush=True)
 sys.stdin.readline()
-archive = Archive.open(path, narrow=False)
+archive = SteppedArchive.open(path, narrow=False)
 for number in range(calls):
     call = name + "-" + str(number)
     given = payload.of_json({"command": call})
@@ -123,7 +124,7 @@ def kill_writers(path, rounds, seed):
         if not os.path.exists(path) or not os.path.getsize(path):
             assert not acknowledged
             continue
-        Archive.open(path, narrow=False).close()
+        SteppedArchive.open(path, narrow=False).close()
         check_sound(path)
         reader = Reader.open(path)
         for reference in acknowledged:
@@ -155,7 +156,7 @@ def test_200_killed_writers_leave_a_sound_archive_each(path):
 
 
 def test_a_lock_is_waited_for(path):
-    Archive.open(path, narrow=False).close()
+    SteppedArchive.open(path, narrow=False).close()
     child = start(path, 0, 1)
     connection = sqlite.connect(path)
     connection.execute("BEGIN IMMEDIATE")

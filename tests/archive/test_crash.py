@@ -14,11 +14,12 @@ from yarp.archive.verify import verify
 WRITER = """
 import os, sys
 from yarp import payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 
 path, name = sys.argv[1:]
 session = SessionKey("acme", "ann", name)
-archive = Archive.open(path, narrow=False)
+archive = SteppedArchive.open(path, narrow=False)
 
 def stream(size):
     writer = payload.PayloadWriter(os.path.dirname(path))

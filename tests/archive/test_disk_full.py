@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 from yarp import payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.errors import StorageError
 
 SESSION = SessionKey("acme", "bob", "s-1")
@@ -15,7 +16,7 @@ LARGE = 250_000
 
 @pytest.fixture
 def archive(disk):
-    archive = Archive.open(os.path.join(disk, "private", "tool-calls.sqlite3"), narrow=False)
+    archive = SteppedArchive.open(os.path.join(disk, "private", "tool-calls.sqlite3"), narrow=False)
     yield archive
     archive.close()
 
@@ -138,9 +139,9 @@ def test_an_archive_cannot_be_made_on_a_full_disk_but_can_afterwards(disk):
     path = os.path.join(disk, "private", "tool-calls.sqlite3")
     fill(disk)
     with pytest.raises(StorageError):
-        Archive.open(path, narrow=False)
+        SteppedArchive.open(path, narrow=False)
     free(disk)
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     assert archive._connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     archive.close()
 
@@ -176,7 +177,7 @@ def test_a_closed_archive_on_a_read_only_disk_can_be_read_but_not_opened_for_wri
     from yarp.archive.read import Reader
 
     path = os.path.join(disk, "private", "tool-calls.sqlite3")
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     Life(archive).begin()
     archive.close()
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
@@ -184,4 +185,4 @@ def test_a_closed_archive_on_a_read_only_disk_can_be_read_but_not_opened_for_wri
     assert [row.status for row in reader.calls()] == ["started"]
     reader.close()
     with pytest.raises(StorageError, match="writable"):
-        Archive.open(path, narrow=False)
+        SteppedArchive.open(path, narrow=False)

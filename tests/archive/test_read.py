@@ -9,7 +9,8 @@ import pytest
 
 from yarp import payload, sqlite
 from yarp.archive.read import Reader
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.errors import (
     ArchiveCorrupt,
     ArchiveUnavailable,
@@ -29,7 +30,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def archive(path):
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     yield archive
     archive.close()
 
@@ -68,10 +69,10 @@ def test_there_is_no_archive_before_the_first_capture(path):
 
 @pytest.mark.parametrize("name", ["", "tool-calls.sqlite3"])
 def test_what_others_can_reach_is_refused_and_left_as_it_is(path, name):
-    Archive.open(path, narrow=False).close()
+    SteppedArchive.open(path, narrow=False).close()
     open_path = os.path.join(os.path.dirname(path), name).rstrip("/")
     os.chmod(open_path, 0o755)
-    for opened in (Reader.open, lambda path: Archive.open(path, narrow=False)):
+    for opened in (Reader.open, lambda path: SteppedArchive.open(path, narrow=False)):
         with pytest.raises(PermissionsTooOpen, match="chmod"):
             opened(path)
     assert os.stat(open_path).st_mode & 0o777 == 0o755
@@ -79,32 +80,32 @@ def test_what_others_can_reach_is_refused_and_left_as_it_is(path, name):
 
 @pytest.mark.parametrize("name", ["", "tool-calls.sqlite3"])
 def test_the_known_default_directory_is_narrowed(path, name):
-    Archive.open(path, narrow=False).close()
+    SteppedArchive.open(path, narrow=False).close()
     open_path = os.path.join(os.path.dirname(path), name).rstrip("/")
     os.chmod(open_path, 0o755)
-    Archive.open(path, narrow=True).close()
+    SteppedArchive.open(path, narrow=True).close()
     assert os.stat(open_path).st_mode & 0o077 == 0
 
 
 def test_a_link_is_refused(path, tmp_path):
-    Archive.open(path, narrow=False).close()
+    SteppedArchive.open(path, narrow=False).close()
     other = tmp_path / "other"
     other.mkdir(mode=0o700)
     link = str(other / "tool-calls.sqlite3")
     os.symlink(path, link)
-    for opened in (Reader.open, lambda path: Archive.open(path, narrow=True)):
+    for opened in (Reader.open, lambda path: SteppedArchive.open(path, narrow=True)):
         with pytest.raises(StorageError, match="does not follow links"):
             opened(link)
 
 
 def test_a_newer_version_is_refused_and_left_as_it_is(path):
-    Archive.open(path, narrow=False).close()
+    SteppedArchive.open(path, narrow=False).close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     with open(path, "rb") as file:
         before = file.read()
-    for opened in (Reader.open, lambda path: Archive.open(path, narrow=False)):
+    for opened in (Reader.open, lambda path: SteppedArchive.open(path, narrow=False)):
         with pytest.raises(ArchiveVersionUnsupported, match="version 2 is newer"):
             opened(path)
     with open(path, "rb") as file:
@@ -121,7 +122,7 @@ def test_another_programs_database_is_refused_and_left_as_it_is(path, version):
     os.chmod(path, 0o600)
     with open(path, "rb") as file:
         before = file.read()
-    for opened in (Reader.open, lambda path: Archive.open(path, narrow=False)):
+    for opened in (Reader.open, lambda path: SteppedArchive.open(path, narrow=False)):
         with pytest.raises(
             ArchiveVersionUnsupported, match="another program's database; move it away"
         ):
@@ -136,7 +137,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path):
     with open(path, "w") as file:
         file.write("a letter to a friend, " * 100)
     os.chmod(path, 0o600)
-    for opened in (Reader.open, lambda path: Archive.open(path, narrow=False)):
+    for opened in (Reader.open, lambda path: SteppedArchive.open(path, narrow=False)):
         with pytest.raises(ArchiveVersionUnsupported, match="no SQLite database"):
             opened(path)
     assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
@@ -145,7 +146,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(path):
 def test_a_directory_in_the_archives_place_is_refused(path):
     os.makedirs(path, 0o700)
     os.chmod(os.path.dirname(path), 0o700)
-    for opened in (Reader.open, lambda path: Archive.open(path, narrow=True)):
+    for opened in (Reader.open, lambda path: SteppedArchive.open(path, narrow=True)):
         with pytest.raises(StorageError, match="not a regular file"):
             opened(path)
 
@@ -155,12 +156,12 @@ def test_an_empty_private_file_becomes_the_archive(path):
     os.close(os.open(path, os.O_CREAT, 0o600))
     with pytest.raises(ArchiveUnavailable, match="there is no archive yet"):
         Reader.open(path)
-    Archive.open(path, narrow=False).close()
+    SteppedArchive.open(path, narrow=False).close()
     Reader.open(path).close()
 
 
 def test_a_reader_changes_no_file_of_a_closed_archive(path):
-    Archive.open(path, narrow=False).close()
+    SteppedArchive.open(path, narrow=False).close()
     with open(path, "rb") as file:
         before = file.read()
     Reader.open(path).close()
@@ -287,9 +288,10 @@ def test_a_small_call_is_written_and_read_without_a_heavy_import(path):
     code = f"""
 import sys
 from yarp import canonical, payload
-from yarp.archive.write import Archive, CallFacts, SessionKey
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey
 from yarp.archive.read import Reader
-archive = Archive.open({path!r}, narrow=False)
+archive = SteppedArchive.open({path!r}, narrow=False)
 given = payload.of(canonical.encode({{"argv": ["git", "status", "\\u00e9"]}}))
 session = SessionKey("acme", "bob", "s")
 reference = archive.begin_call(

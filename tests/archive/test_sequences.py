@@ -5,7 +5,8 @@ import random
 import pytest
 
 from yarp import payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.errors import DataError
 
 SESSION = SessionKey("acme", "bob", "s-1")
@@ -14,7 +15,7 @@ STREAMS = {(subject, stage) for subject in ("stdout", "stderr") for stage in ("b
 
 @pytest.fixture
 def archive(tmp_path):
-    archive = Archive.open(str(tmp_path / "private" / "tool-calls.sqlite3"), narrow=False)
+    archive = SteppedArchive.open(str(tmp_path / "private" / "tool-calls.sqlite3"), narrow=False)
     archive._connection.execute("PRAGMA synchronous = OFF")  # thousands of commits, none to survive
     yield archive
     archive.close()

@@ -6,7 +6,8 @@ import pytest
 
 from yarp import payload
 from yarp.archive.read import Reader
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.errors import CallConflict, DataError, ReferenceUnknown, StorageError
 
 SESSION = SessionKey("acme", "bob", "s-1", 1000)
@@ -19,7 +20,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def archive(path):
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     yield archive
     archive.close()
 

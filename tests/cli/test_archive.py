@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from yarp import payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.cli import archive as module
 from yarp.cli.root import main
 
@@ -28,7 +29,7 @@ class Cli:
         return status, captured.out, captured.err
 
     def call(self, name, out=b"out\n", err=b"err\n", *, finished_at_ms=2000):
-        archive = Archive.open(self.path, narrow=False)
+        archive = SteppedArchive.open(self.path, narrow=False)
         key = SessionKey("acme", "ann", "chat", 1000)
         command = payload.of_json({"command": name})
         facts = CallFacts(name, "sh", started_at_ms=1000, requires_streams=True)
@@ -81,7 +82,7 @@ def test_stats_prints_keys_and_values_in_their_order(yarp):
 
 
 def test_stats_json_says_null_where_text_says_nothing(yarp):
-    Archive.open(yarp.path, narrow=False).close()
+    SteppedArchive.open(yarp.path, narrow=False).close()
     assert "oldest" not in yarp("stats")[1]
     found = json.loads(yarp("stats", "--json")[1])
     assert found["calls"] == 0

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from yarp import payload
-from yarp.archive.write import Archive, CallFacts, SessionKey, Streams
+from yarp.archive.steps import SteppedArchive
+from yarp.archive.write import CallFacts, SessionKey, Streams
 from yarp.cli import calls, recover
 
 NOW = 1_700_000_000_000
@@ -63,7 +64,7 @@ def media_type(data):
 
 
 def record(path, call, out, err=b"", *, failed=False, tool="sh", at_ms=NOW, command="make test"):
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     session = SessionKey("acme", "me", "s1")
     given = payload.of_json({"command": command})
     facts = CallFacts(call, tool, started_at_ms=at_ms, requires_streams=True)
@@ -87,7 +88,7 @@ def refs(path):
         "latin": record(path, "latin", b"caf\xe9 code=77\n", failed=True, at_ms=NOW + 2000),
         "large": record(path, "large", large, tool="cat", at_ms=NOW + 3000, command="\x1b[2J"),
     }
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     session = SessionKey("other", "me", "s2")
     given = payload.of_json({"path": "/a"})
     facts = CallFacts("text-only", "fetch", started_at_ms=NOW + 4000, requires_streams=False)
@@ -689,7 +690,7 @@ def test_recovery_imports_nothing_heavy(yarp, refs, path, home):
 
 
 def test_a_redacted_source_is_said_to_be_and_never_taken_for_output(yarp, path):
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     session = SessionKey("acme", "ann", "redacted")
     given = payload.of_json({"command": "x"})
     facts = CallFacts("r", "sh", started_at_ms=NOW, requires_streams=True)
@@ -714,7 +715,7 @@ def test_a_redacted_source_is_said_to_be_and_never_taken_for_output(yarp, path):
 
 
 def test_a_run_that_had_the_terminal_has_no_sizes(yarp, path):
-    archive = Archive.open(path, narrow=False)
+    archive = SteppedArchive.open(path, narrow=False)
     session = SessionKey("yarp", "ann", "terminal")
     given, receipt = payload.of_json({"argv": ["vim"]}), payload.of_json({"exitCode": 0})
     facts = CallFacts("t", "run", started_at_ms=NOW, requires_streams=False)

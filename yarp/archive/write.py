@@ -1,7 +1,9 @@
-"""The write life of a call: begin, streams, result, stage, finish; each one short transaction.
+"""The write life of a call: its begin, its streams, a whole run; each one short transaction.
 
 Every operation is idempotent: the same facts again change nothing, other facts raise
-CallConflict. Source: seed 000, Write lifecycle and SQLite settings; reference 2.1 and 2.3.
+CallConflict. How the call of a host ends stands beside it, in `steps` for writers that stay,
+in `whole` for those that serve one event. Source: seed 000, Write lifecycle and SQLite
+settings; reference 2.1 and 2.3.
 """
 
 from __future__ import annotations
@@ -11,11 +13,7 @@ import os
 from yarp import payload as payloads
 from yarp import sqlite
 from yarp.archive.shape import Shape, create, make_private
-from yarp.errors import (
-    CallConflict,
-    ReferenceUnknown,
-    StorageError,
-)
+from yarp.errors import CallConflict, ReferenceUnknown, StorageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -226,120 +224,6 @@ class Archive:
                     (captured_at_ms, state[0]),
                 )
         return state[1]
-
-    def result_before(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: Payload,
-        source_output: Payload | None,
-        source_output_media_type: str,
-        captured_at_ms: int,
-    ) -> None:
-        """Commit the result as the tool gave it, and the complete output it names, if any."""
-        snapshots: list[Snapshot] = [("result", "before", payloads.JSON, result, None)]
-        if source_output is not None:
-            snapshots.append(
-                ("source_output", "before", source_output_media_type, source_output, None)
-            )
-        with sqlite.transaction(self._connection, self.path):
-            self._add(self._state(session, source_call_id), snapshots, captured_at_ms)
-
-    def result_text(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        text: Payload,
-        completeness: str,
-        captured_at_ms: int,
-    ) -> str:
-        """Commit the exact text blocks that a shorter answer will stand for; give archive_ref."""
-        with sqlite.transaction(self._connection, self.path):
-            state = self._state(session, source_call_id)
-            snapshot: Snapshot = ("result_text", "before", payloads.TEXT, text, completeness)
-            self._add(state, [snapshot], captured_at_ms)
-        return state[1]
-
-    def stage_result(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: Payload,
-        is_error: bool,
-        captured_at_ms: int,
-    ) -> None:
-        """Commit a provisional result; the call stays started until it is finished."""
-        with sqlite.transaction(self._connection, self.path) as connection:
-            state = self._state(session, source_call_id)
-            call_id, _, status, requires_streams, staged_error, _, _ = state
-            if status != "started":
-                raise CallConflict(f"call {source_call_id} is finished; it takes no staged result")
-            if staged_error is not None and staged_error != is_error:
-                raise CallConflict(f"call {source_call_id} has a staged result of another outcome")
-            held = self._held(call_id)
-            _require_executed(source_call_id, held, requires_streams=requires_streams)
-            self._keep(call_id, [final_result(result)], captured_at_ms, held)
-            connection.execute(
-                "UPDATE tool_calls SET is_error = ?, executed = 1 WHERE id = ?", (is_error, call_id)
-            )
-
-    def update_final_result(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: Payload,
-        is_error: bool,
-        finished_at_ms: int,
-    ) -> None:
-        """Replace the staged result and finish the call, in one transaction.
-
-        The replaced payload goes too, unless another snapshot points to it.
-        """
-        with sqlite.transaction(self._connection, self.path) as connection:
-            state = self._state(session, source_call_id)
-            call_id, _, status, *_ = state
-            held = self._held(call_id)
-            staged = held.get(("result", "after"))
-            if status == "started" and staged is not None and staged[0] != result.sha256:
-                self._insert_payload(result)
-                connection.execute(
-                    "UPDATE snapshots SET payload_sha256 = ?, captured_at_ms = ? "
-                    "WHERE tool_call_id = ? AND subject = 'result' AND stage = 'after'",
-                    (result.sha256, finished_at_ms, call_id),
-                )
-                connection.execute(
-                    "DELETE FROM payloads WHERE sha256 = ?1 "
-                    "AND NOT EXISTS (SELECT 1 FROM snapshots WHERE payload_sha256 = ?1)",
-                    (staged[0],),
-                )
-                held["result", "after"] = (result.sha256, None)
-            self._finish(source_call_id, state, held, result, is_error, True, finished_at_ms)
-
-    def finish_call(
-        self,
-        session: SessionKey,
-        source_call_id: str,
-        result: Payload,
-        is_error: bool,
-        require_pre_result: bool,
-        finished_at_ms: int,
-    ) -> None:
-        """Finish a call with its final result.
-
-        `require_pre_result` says that the tool executed; without it the call was refused before
-        it ran, and needs neither a result before nor streams.
-        """
-        with sqlite.transaction(self._connection, self.path):
-            state = self._state(session, source_call_id)
-            self._finish(
-                source_call_id,
-                state,
-                self._held(state[0]),
-                result,
-                is_error,
-                require_pre_result,
-                finished_at_ms,
-            )
 
     def finish_run(
         self,
@@ -557,7 +441,7 @@ class Archive:
                 return
             raise CallConflict(f"call {source_call_id} is finished already, with another result")
         if executed:
-            _require_executed(source_call_id, held, requires_streams=requires_streams)
+            require_executed(source_call_id, held, requires_streams=requires_streams)
         elif found_executed:
             raise CallConflict(f"call {source_call_id} has a staged result; it did execute")
         self._keep(call_id, [final_result(result)], finished_at_ms, held)
@@ -573,12 +457,8 @@ def final_result(result: Payload) -> Snapshot:
     return ("result", "after", payloads.JSON, result, None)
 
 
-def _require_executed(
-    source_call_id: str,
-    held: Held,
-    *,
-    requires_streams: int,
-) -> None:
+def require_executed(source_call_id: str, held: Held, *, requires_streams: int) -> None:
+    """CallConflict: what an execution leaves behind is not archived yet."""
     if ("result", "before") not in held:
         raise CallConflict(f"call {source_call_id} has no result before; record that first")
     if requires_streams and not held.keys() >= STREAM_SNAPSHOTS:

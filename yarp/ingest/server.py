@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from yarp.archive.write import SessionKey
-    from yarp.capture import Capture, Shortened
+    from yarp.capture import Shortened
+    from yarp.ingest.calls import Calls
     from yarp.ingest.frames import Json, Request
 
 SCHEMA_VERSION = 1
@@ -76,7 +77,7 @@ class Server:
 
     def __init__(self, program: tuple[str, ...]) -> None:
         self._program = program
-        self._capture: Capture | None = None
+        self._calls: Calls | None = None
 
     def answer(self, frame: bytes | bytearray) -> bytes:
         """The answer to one frame, without its newline. FrameError for a malformed one."""
@@ -97,18 +98,18 @@ class Server:
             }
         return _dump(reply)
 
-    def _loaded(self) -> Capture:
-        if self._capture is None:
+    def _loaded(self) -> Calls:
+        if self._calls is None:
             from yarp import cache
-            from yarp.capture import Capture
+            from yarp.ingest.calls import Calls
 
-            self._capture = Capture(cache.load(), self._program)
-        return self._capture
+            self._calls = Calls(cache.load(), self._program)
+        return self._calls
 
     def close(self) -> None:
         """Close the archive, if this session used it."""
-        if self._capture is not None:
-            self._capture.close()
+        if self._calls is not None:
+            self._calls.close()
 
 
 def _check_version(request: Request) -> None:
@@ -167,8 +168,8 @@ def _bytes(value: object) -> bytes:
     return json.canonical()
 
 
-def _hello(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:  # noqa: ARG001
-    settings = capture.settings
+def _hello(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:  # noqa: ARG001
+    settings = calls.settings
     return {
         "protocol": PROTOCOL,
         "archiveEnabled": settings.archive_enabled,
@@ -177,10 +178,10 @@ def _hello(capture: Capture, session: SessionKey, request: Request) -> dict[str,
     }
 
 
-def _plan(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _plan(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     call: dict[str, object] = request.fields["call"]  # type: ignore[assignment]  # checked by parse
     tool_input: Json = request.fields["input"]  # type: ignore[assignment]  # as above
-    plan = capture.plan(
+    plan = calls.plan(
         session,
         _text(call["sourceCallId"]),
         _text(call["toolName"]),
@@ -196,7 +197,7 @@ def _plan(capture: Capture, session: SessionKey, request: Request) -> dict[str, 
     return reply
 
 
-def _begin_call(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _begin_call(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     from yarp.archive.write import CallFacts
 
     fields = request.fields
@@ -211,14 +212,12 @@ def _begin_call(capture: Capture, session: SessionKey, request: Request) -> dict
         requires_streams=bool(call["requiresStreams"]),
     )
     before, after = _bytes(fields["inputBefore"]), _bytes(fields["inputAfter"])
-    return {
-        "archiveRef": capture.begin(session, facts, before, after, _int(fields["capturedAtMs"]))
-    }
+    return {"archiveRef": calls.begin(session, facts, before, after, _int(fields["capturedAtMs"]))}
 
 
-def _result_before(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _result_before(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     fields = request.fields
-    capture.result_before(
+    calls.result_before(
         session,
         _text(fields["sourceCallId"]),
         _bytes(fields["result"]),
@@ -228,9 +227,9 @@ def _result_before(capture: Capture, session: SessionKey, request: Request) -> d
     return {}
 
 
-def _result_text(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _result_text(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     fields = request.fields
-    reference = capture.result_text(
+    reference = calls.result_text(
         session,
         _text(fields["sourceCallId"]),
         _text(fields["text"]),
@@ -240,9 +239,9 @@ def _result_text(capture: Capture, session: SessionKey, request: Request) -> dic
     return {"archiveRef": reference}
 
 
-def _stage_result(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _stage_result(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     fields = request.fields
-    capture.stage(
+    calls.stage(
         session,
         _text(fields["sourceCallId"]),
         _bytes(fields["result"]),
@@ -252,11 +251,9 @@ def _stage_result(capture: Capture, session: SessionKey, request: Request) -> di
     return {}
 
 
-def _update_final_result(
-    capture: Capture, session: SessionKey, request: Request
-) -> dict[str, object]:
+def _update_final_result(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     fields = request.fields
-    capture.update_final(
+    calls.update_final(
         session,
         _text(fields["sourceCallId"]),
         _bytes(fields["result"]),
@@ -266,9 +263,9 @@ def _update_final_result(
     return {}
 
 
-def _finish_call(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _finish_call(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     fields = request.fields
-    capture.finish(
+    calls.finish(
         session,
         _text(fields["sourceCallId"]),
         _bytes(fields["result"]),
@@ -290,10 +287,10 @@ def _shortened(found: Shortened | None) -> dict[str, object]:
     }
 
 
-def _reduce(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _reduce(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     fields = request.fields
     return _shortened(
-        capture.reduce(
+        calls.reduce(
             session,
             _text(fields["sourceCallId"]),
             _text(fields["command"]),
@@ -306,10 +303,10 @@ def _reduce(capture: Capture, session: SessionKey, request: Request) -> dict[str
     )
 
 
-def _cap(capture: Capture, session: SessionKey, request: Request) -> dict[str, object]:
+def _cap(calls: Calls, session: SessionKey, request: Request) -> dict[str, object]:
     fields = request.fields
     return _shortened(
-        capture.cap(
+        calls.cap(
             session,
             _text(fields["sourceCallId"]),
             _text(fields["text"]),
@@ -320,7 +317,7 @@ def _cap(capture: Capture, session: SessionKey, request: Request) -> dict[str, o
     )
 
 
-_OPERATIONS: dict[str, Callable[[Capture, SessionKey, Request], dict[str, object]]] = {
+_OPERATIONS: dict[str, Callable[[Calls, SessionKey, Request], dict[str, object]]] = {
     "hello": _hello,
     "plan": _plan,
     "begin_call": _begin_call,
