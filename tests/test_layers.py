@@ -27,7 +27,7 @@ LAYERS = [
         "wholefile",
     },
     {"archive", "spool", "reduce", "recover", "dataset", "index"},
-    {"hookspecs", "plugins", "plugin", "packs", "compile"},
+    {"foreign", "hookspecs", "plugins", "plugin", "packs", "compile"},
     {"capture", "record", "spooling", "rescue", "runner", "ingest", "census", "usage"}
     | {"past"}
     | {"hook", "event", "shorten", "runs"},

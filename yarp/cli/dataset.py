@@ -212,7 +212,7 @@ def stream(unix_user: str) -> None:
 def _stream(sources: list[Source], unix_user: str) -> None:
     from yarp.dataset import extract as engine
     from yarp.dataset import framing
-    from yarp.plugins import foreign
+    from yarp.foreign import foreign
 
     if sys.stdout.isatty():
         raise UsageError("standard output is a terminal; pipe it into yarp dataset ingest")

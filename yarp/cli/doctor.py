@@ -27,7 +27,8 @@ from yarp.cli.config import pack_problems
 from yarp.cli.hosts import declared_host
 from yarp.config import load_config
 from yarp.errors import ArchiveUnavailable, ConfigError, DataError, YarpError
-from yarp.plugins import Plugins, foreign, sentence
+from yarp.foreign import foreign, sentence
+from yarp.plugins import Plugins
 from yarp.settings import Settings
 from yarp.types import Health
 

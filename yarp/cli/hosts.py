@@ -12,7 +12,8 @@ from yarp import paths
 from yarp.cli import text
 from yarp.config import load_config
 from yarp.errors import ArchiveUnavailable, PluginError, UsageError, YarpError
-from yarp.plugins import Plugins, foreign, sentence
+from yarp.foreign import foreign, sentence
+from yarp.plugins import Plugins
 from yarp.types import Health
 
 if TYPE_CHECKING:

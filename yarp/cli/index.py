@@ -84,9 +84,9 @@ def sync(
     shown: str,
 ) -> None:
     """Bring the index in line with the traces below the configured roots, or below PATHS."""
+    from yarp.foreign import foreign
     from yarp.index.sync import Options
     from yarp.index.sync import sync as run
-    from yarp.plugins import foreign
 
     config = configured()
     roots = list(paths) or [root.path for root in config.roots]

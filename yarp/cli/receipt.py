@@ -326,7 +326,8 @@ def _roots(directories: tuple[str, ...]) -> list[str]:
     """The directories that were named, else those of the hosts that spool."""
     if directories:
         return [*directories]
-    from yarp.plugins import Plugins, sentence
+    from yarp.foreign import sentence
+    from yarp.plugins import Plugins
 
     loaded = Plugins.load()
     roots = []
