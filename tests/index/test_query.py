@@ -149,6 +149,37 @@ def test_a_cut_cell_is_counted_and_falls_between_code_points(ask):
     assert (answer["cells_truncated"], answer["complete"]) == (2, True)
 
 
+def test_the_names_of_columns_count_too(ask):
+    wide = ", ".join(f"1 AS {'n' * 100}{number}" for number in range(20))
+    with pytest.raises(UsageError, match="names of its 20 columns alone have more than 2000 bytes"):
+        ask(f"SELECT {wide}", max_output_bytes=2000)
+    assert len(ask(f"SELECT {wide}", max_output_bytes=6000)["rows"]) == 1
+
+
+def test_a_row_of_exactly_the_budget_is_given(ask):
+    sql = "SELECT printf('%.*c', 990, char(8364)) AS a, 'b' AS b"
+    size = len(orjson.dumps(ask(sql)["rows"][0])) + len('["a","b"]') + 1
+    assert ask(sql, max_output_bytes=size)["complete"] is True
+    assert ask(sql, max_output_bytes=size - 1)["returned"] == 0
+
+
+@pytest.mark.parametrize("size", range(1, 14))
+def test_a_long_text_is_cut_as_a_short_one(ask, size):
+    for value in ("char(97, 233, 8364, 128512, 98)", "CAST(x'61ff80e282' AS TEXT)"):
+        (row,) = ask(f"SELECT {value} AS a", max_cell_bytes=1000)["rows"]
+        expected = row["a"].encode()[:size].decode("utf-8", "ignore")
+        (cut,) = ask(f"SELECT {value} || printf('%.*c', 70, 'x') AS a", max_cell_bytes=size)["rows"]
+        assert cut["a"] == (row["a"] + "x" * 70).encode()[:size].decode("utf-8", "ignore")
+        assert cut["a"].startswith(expected)
+
+
+def test_many_short_steps_do_not_outlast_the_time(ask, monkeypatch):
+    times = iter([0.0, *[0.1] * 3, *[9.0] * 99])
+    monkeypatch.setattr("yarp.index.query.time.monotonic", lambda: next(times))
+    with pytest.raises(Overrun):
+        ask("SELECT item_id FROM items", timeout_s=5)
+
+
 def test_a_value_of_megabytes_is_cut(ask):
     sql = "SELECT group_concat(a.semantic || b.semantic) AS a FROM items a, items b, items c"
     answer = ask(sql, max_cell_bytes=10)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_MOST_MEMORY_BYTES = 1 << 30
-
 
 # Queries
 
@@ -68,30 +66,21 @@ def query_run(
     timeout_seconds: int,
 ) -> None:
     """Run one read-only SQL statement and print its bounded answer."""
+    from yarp.index.confined import confined
     from yarp.index.query import MOST_SQL_BYTES, Bounds, run
 
     text = _one_text("SQL", sql, path, from_stdin, MOST_SQL_BYTES)
     config = configured()
-    _confine_memory()
     bounds = Bounds(limit, max_cell_bytes, max_output_bytes, timeout_seconds)
-    say(
-        run(
+    with confined():
+        answer = run(
             config.database.value,
             text,
             bounds,
             metadata_database=config.metadata_database.value,
             on_stuck=_stuck(program()),
         )
-    )
-
-
-def _confine_memory() -> None:
-    """A row may have thousands of columns of megabytes: such a query fails, not the machine."""
-    import resource
-
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if hard == resource.RLIM_INFINITY or hard > _MOST_MEMORY_BYTES:
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, hard))
+    say(answer)
 
 
 def _stuck(name: str) -> Callable[[YarpError], None]:

@@ -12,12 +12,14 @@ import math
 import sqlite3
 import threading
 import time
+from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from attrs import frozen
 
-from yarp.errors import DataError, UsageError, YarpError
+from yarp import sqlite
+from yarp.errors import DataError, StorageError, UsageError, YarpError
 from yarp.index import metadata
 from yarp.index.store import failure, open_readonly
 
@@ -36,6 +38,12 @@ _REFUSED_FUNCTIONS = frozenset(
         *("load_extension", "readfile", "writefile", "edit", "fsdir", "lsmode", "zipfile"),
         *("fts3_tokenizer", "sqlite_dbpage", "sqlar_uncompress"),
     )
+)
+
+_NO_ROOM = (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_GETTEMPPATH)
+_NOT_OF_THE_SQL = (
+    *(sqlite.BUSY, sqlite.LOCKED, sqlite.IOERR, sqlite.CANTOPEN, sqlite.PROTOCOL),
+    *(sqlite.CORRUPT, sqlite.NOTADB),
 )
 
 
@@ -96,19 +104,26 @@ def run(
             "time, or count before you list"
         )
         deadline = time.monotonic() + bounds.timeout_s
-        connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_STEPS)
+
+        def ended() -> bool:
+            return time.monotonic() > deadline
+
+        connection.set_progress_handler(ended, _PROGRESS_STEPS)
         if on_stuck is not None:
             watch = threading.Timer(bounds.timeout_s + 0.5, on_stuck, (late,))
             watch.daemon = True
             watch.start()
         try:
-            return _answer(connection, sql, bounds)
+            answer = _answer(connection, sql, bounds, ended)
         except (sqlite3.Error, sqlite3.Warning, MemoryError) as error:
-            if time.monotonic() > deadline:
+            if ended():
                 raise late from error
             if unread is not None and "session_metadata" in str(error):
                 raise unread from error
             raise _refusal(error, sql, database) from error
+        if answer is None:
+            raise late
+        return answer
     finally:
         if watch is not None:
             watch.cancel()
@@ -138,7 +153,12 @@ def _confine(connection: sqlite3.Connection) -> None:
     connection.set_authorizer(authorize)
 
 
-def _answer(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> dict[str, Any]:
+def _answer(
+    connection: sqlite3.Connection, sql: str, bounds: Bounds, ended: Callable[[], bool]
+) -> dict[str, Any] | None:
+    """The bounded answer; None when time ended meanwhile, though no step of it took long."""
+    texts = connection.text_factory = _Heads(bounds.max_cell_bytes)
+    texts.left = bounds.max_output_bytes
     cursor = connection.execute(sql)
     if cursor.description is None:
         raise UsageError("there is no statement in the SQL; give one SELECT")
@@ -148,9 +168,17 @@ def _answer(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> dict[st
         raise UsageError(f"two columns are called {twice!r}; give them names with AS")
     rows: list[Any] = []
     truncated = 0
-    left = bounds.max_output_bytes
+    left = bounds.max_output_bytes - len(orjson.dumps(columns))
+    if left < 0:
+        raise UsageError(
+            f"the names of its {len(columns)} columns alone have more than "
+            f"{bounds.max_output_bytes} bytes; select fewer, or give them shorter ones with AS"
+        )
     reason = hint = None
+    texts.left = left
     for row in cursor:
+        if ended():
+            return None
         if len(rows) == bounds.limit:
             reason = "row_limit"
             hint = "raise --limit, or narrow the query; ORDER BY decides which rows come first"
@@ -169,6 +197,7 @@ def _answer(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> dict[st
             )
             break
         rows.append(orjson.Fragment(encoded))
+        texts.left = left
     incomplete = {} if reason is None else {"incomplete_reason": reason, "hint": hint}
     return {
         "complete": reason is None,
@@ -180,14 +209,43 @@ def _answer(connection: sqlite3.Connection, sql: str, bounds: Bounds) -> dict[st
     }
 
 
+class _Cut(str):
+    """The beginning of a longer text."""
+
+    __slots__ = ()
+
+
+class _Heads:
+    """Makes the texts of a row, and never holds more of them than can be told.
+
+    A row whose texts have more bytes than are `left` is not told; so from there on they are
+    empty.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self.left = 0
+
+    def __call__(self, data: bytes) -> str:
+        if self.left < 0:
+            return _Cut()
+        if len(data) <= self._most_bytes:
+            self.left -= len(data)
+            return data.decode("utf-8", "replace")
+        self.left -= self._most_bytes
+        decoder = getincrementaldecoder("utf-8")("replace")
+        return _Cut(decoder.decode(data[: self._most_bytes]))
+
+
 def _cell(value: Any, most_bytes: int) -> tuple[Any, bool]:
     """A value as JSON, and whether it had to be cut."""
     if isinstance(value, str):
+        cut = isinstance(value, _Cut)
         if len(value) * 4 <= most_bytes:
-            return value, False
+            return value, cut
         data = value.encode("utf-8", "replace")
         if len(data) <= most_bytes:
-            return value, False
+            return value, cut
         return data[:most_bytes].decode("utf-8", "ignore"), True
     if isinstance(value, bytes):
         shown = value[: max(1, most_bytes // 2)]
@@ -200,14 +258,20 @@ def _cell(value: Any, most_bytes: int) -> tuple[Any, bool]:
 
 def _refusal(error: Exception, sql: str, database: str) -> YarpError:
     said = str(error)
-    found = getattr(error, "sqlite_errorcode", 0) or 0
+    extended = getattr(error, "sqlite_errorcode", 0) or 0
+    found = extended & 0xFF
     hint = ""
     if "\\n" in sql:
         hint = r"; the SQL holds a literal \n: give several lines by --stdin or --file"
-    if isinstance(error, MemoryError) or found & 0xFF in (7, 18):
+    if isinstance(error, MemoryError) or found in (sqlite.NOMEM, sqlite.TOOBIG):
         said = said or "out of memory"
-        return DataError(f"a value or row is too large ({said}); select less of it")
-    if found & 0xFF == 23 or "prohibited" in said or "not authorized" in said:
+        return DataError(f"the query needs too large a value, row or list ({said}); ask for less")
+    if found == sqlite.FULL or extended in _NO_ROOM:
+        return StorageError(
+            f"the query found no room for what it sorts or sets aside ({said}); sort less, or "
+            "free space where temporary files are"
+        )
+    if found == sqlite.AUTH or "prohibited" in said or "not authorized" in said:
         return UsageError(f"the index is only read, by one SELECT ({said})")
     if "one statement" in said:
         return UsageError("there is more than one statement; give one SELECT")
@@ -216,8 +280,9 @@ def _refusal(error: Exception, sql: str, database: str) -> YarpError:
             "trigram_query takes a text of at least 3 characters; narrow by role, session or "
             "time instead, and use instr(blobs.text, ...)"
         )
-    if isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError | sqlite3.Warning):
-        return UsageError(f"the SQL cannot be run: {said}{hint}")
-    if isinstance(error, sqlite3.Error):
+    if isinstance(error, sqlite3.Error) and (
+        found in _NOT_OF_THE_SQL
+        or not isinstance(error, sqlite3.OperationalError | sqlite3.ProgrammingError)
+    ):
         return failure(error, database)
-    return DataError(said)
+    return UsageError(f"the SQL cannot be run: {said}{hint}")
