@@ -33,7 +33,7 @@ LAYERS = [
     | {"hook", "event", "shorten", "runs"},
     {"testing"},
     {"cli"},
-    {"__main__"},
+    {"__main__", "scripts"},
 ]
 ENGINES = LAYERS[2]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

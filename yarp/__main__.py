@@ -18,26 +18,36 @@ _LEAN = {
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv` (program name first) and return its exit status."""
-    if argv[1:2] == ["run"] and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        # An interrupt this early ends us as it would end the command.
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
-    if argv[1:2] == ["hook"]:
+    name = argv[1] if len(argv) > 1 else ""
+    if name == "hook":
         # It is for the agent: what is being committed is committed.
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
-    # `run` sees to that itself: its command gets the descriptors as they are.
-    if argv[1:2] != ["run"] and None in (sys.stdin, sys.stdout, sys.stderr):
-        closed = sys.stdout is None
-        _fill_standard_streams()
-        if closed:
-            sys.stderr.write("yarp: standard output is closed, so the answer cannot be written\n")
-            return 74
-    module = _LEAN.get(argv[1]) if len(argv) > 1 else None
+    # `run` sees to the descriptors itself: its command gets them as they are.
+    if not ready("yarp", streams=name != "run"):
+        return 74
+    module = _LEAN.get(name)
     if module is None:
         # A host's extension starts this one with every session.
         module = "yarp.ingest.server" if argv[1:3] == ["archive", "ingest"] else "yarp.cli.root"
     __import__(module)
     status: int = sys.modules[module].main(argv)
     return status
+
+
+def ready(program: str, *, streams: bool = True) -> bool:
+    """Make the process ready to import a command; whether it can give an answer.
+
+    An interrupt this early ends it by the signal, without a trace of what was imported then.
+    """
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    if not streams or None not in (sys.stdin, sys.stdout, sys.stderr):
+        return True
+    closed = sys.stdout is None
+    _fill_standard_streams()
+    if closed:
+        sys.stderr.write(f"{program}: standard output is closed, so the answer cannot be written\n")
+    return not closed
 
 
 def _fill_standard_streams() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -228,4 +229,7 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if callable(signal.getsignal(signal.SIGINT)):
+        # The interrupt that ends whoever asked; no trace of it is for anybody.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(main(sys.argv))

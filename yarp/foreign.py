@@ -34,8 +34,7 @@ def foreign() -> Iterator[None]:
     try:
         yield
     except (GeneratorExit, KeyboardInterrupt, SystemExit) as error:
-        interrupted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if isinstance(error, KeyboardInterrupt) and interrupted:
+        if isinstance(error, KeyboardInterrupt) and callable(signal.getsignal(signal.SIGINT)):
             raise
         raise Escape(sentence(error)) from error
     finally:

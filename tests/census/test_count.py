@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -152,3 +153,25 @@ def test_a_worker_that_dies_is_told(filled, small_shards, yarp_home):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "told: a process of the census ended before its time\n"
+
+
+def test_an_interrupt_of_a_terminal_reaches_the_first_process_alone():
+    code = (
+        "import sys, time\n"
+        "from yarp.census.executors import Processes\n"
+        "try:\n"
+        "    for _ in Processes(2).run(time.sleep, [0.5] * 8):\n"
+        "        print(flush=True)\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(130)\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert running.stdout.readline() == b"\n"
+    os.killpg(running.pid, signal.SIGINT)
+    assert running.communicate(timeout=30)[1] == b""
+    assert running.returncode == 130

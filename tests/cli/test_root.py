@@ -4,15 +4,18 @@ import ast
 import importlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
+import rich_click as click
 
 import yarp
 from yarp.cli import root
 
 ROOT = pathlib.Path(__file__).parents[2]
+SCRIPTS = "import sys; from yarp.scripts import {0}; sys.exit({0}())"
 
 
 def run(*words, **more):
@@ -204,3 +207,58 @@ def test_a_fault_of_ours_is_70_and_shows_where(yarp_home):
 def test_a_hot_command_reached_the_slow_way_still_runs(yarp_home):
     done = run("--", "run", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7
+
+
+@pytest.mark.parametrize(
+    "words", [("-m", "yarp", "index", "status"), ("-c", SCRIPTS.format("trace_index"))]
+)
+def test_an_interrupt_while_it_starts_ends_it_without_a_word(yarp_home, tmp_path, words):
+    (tmp_path / "rich_click.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_an_interrupt_of_which_a_library_makes_an_error_is_one(capsys):
+    @click.command()
+    def swallows():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("Query interrupted") from None
+
+    before = signal.getsignal(signal.SIGINT)
+    assert root.run(swallows, "yarp", []) == 130
+    assert capsys.readouterr() == ("", "")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("where", "yarps", "traces"),
+    [("| true", 141, 141), (">&-", 74, 1), (">/dev/full", 74, 1)],
+)
+@pytest.mark.parametrize("words", ["", "--help", "docs list", "stats --help"])
+def test_a_script_that_cannot_write_its_answer_says_so_in_its_way(
+    yarp_home, words, where, yarps, traces
+):
+    script, status = ("trace_index", traces)
+    if words == "stats --help":
+        script, status = ("toolcall_extractor", yarps)
+    pipe = 'set -o pipefail; { sleep 0.1; "$0" -c "$1" $2; } '
+    done = subprocess.run(
+        ["bash", "-c", pipe + where, sys.executable, SCRIPTS.format(script), words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert done.stdout == ""
+    name = script.replace("_", "-")
+    assert done.stderr == "" if status == 141 else done.stderr.startswith(f"{name}: ")
+    assert done.stderr.count("\n") == (status != 141)

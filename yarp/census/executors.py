@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -15,6 +17,7 @@ from yarp.errors import DataError, UsageError, YarpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -53,8 +56,10 @@ class Processes:
         # Not forked: the database's threads would not be there in the child.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, context, _begin, (function,)) as pool:
-            waiting = {pool.submit(_next, task) for task in tasks}
+            waiting: set[Future[_Result]] = set()
             try:
+                with _for_us_alone():
+                    waiting = {pool.submit(_next, task) for task in tasks}
                 while waiting:
                     done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
                     for future in done:
@@ -64,6 +69,19 @@ class Processes:
             finally:
                 for future in waiting:
                     future.cancel()
+
+
+@contextmanager
+def _for_us_alone() -> Iterator[None]:
+    """Processes that are started meanwhile never see an interrupt, which a terminal sends to all.
+
+    This one does, afterwards.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Ray:

@@ -420,8 +420,8 @@ def verify(ctx: click.Context, database: str | None, as_json: bool) -> None:
         ctx.exit(65)
 
 
-def main() -> None:
-    """The console script `toolcall-extractor`."""
+def main() -> int:
+    """Run `toolcall-extractor`."""
     from yarp.cli import root
 
-    sys.exit(root.run(command, "toolcall-extractor", sys.argv[1:]))
+    return root.run(command, "toolcall-extractor", sys.argv[1:])

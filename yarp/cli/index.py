@@ -6,7 +6,6 @@ words that are off and 1 for all that fails. Each prints one line `{"data": ...}
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ import orjson
 import rich_click as click
 from click.exceptions import Exit, NoArgsIsHelpError
 
+from yarp.cli import root
 from yarp.cli.asked import asset, metadata, query, record
 from yarp.cli.indexed import configured, given, keep, places, say
 from yarp.cli.text import report, shows
@@ -313,10 +313,12 @@ def _rename(group: click.Command) -> None:
 def main() -> int:
     """Run `trace-index`."""
     _rename(script)
+    return root.written("trace-index", _run, unwritable=1)
+
+
+def _run() -> int:
     try:
-        with script.make_context("trace-index", sys.argv[1:]) as ctx:
-            script.invoke(ctx)
-        sys.stdout.flush()
+        root.invoke(script, "trace-index", sys.argv[1:])
     except Exit as ended:
         return ended.exit_code
     except NoArgsIsHelpError as bare:
@@ -330,9 +332,9 @@ def main() -> int:
         sys.stderr.write(f"trace-index: {error}\n")
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+        raise
     except OSError as error:
-        sys.stderr.write(f"trace-index: {error.filename or ''} {error.strerror or error}\n")
+        where = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"trace-index: {where}{error.strerror or error}\n")
         return 1
     return 0

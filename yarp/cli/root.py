@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import signal
 import sys
 import traceback
 from importlib import import_module
@@ -21,6 +22,8 @@ from yarp.cli import text
 from yarp.errors import ConfigError, StorageError, UsageError, YarpError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from yarp.plugins import Plugins
 
 # Each command with its module, the name it has there, and its line in the help.
@@ -152,14 +155,21 @@ def main(argv: list[str]) -> int:
 
 def run(command: click.Command, name: str, words: list[str]) -> int:
     """Run a command that users know by `name` and return its exit status."""
+    return written(name, lambda: _run(command, name, words))
+
+
+def written(name: str, work: Callable[[], int], unwritable: int = StorageError.exit_code) -> int:
+    """The exit status of `work`, or what became of the answer that it wrote."""
     try:
-        status = _run(command, name, words)
+        status = work()
         sys.stdout.flush()
     except BrokenPipeError:  # the reader went away, as `head` does
         status = 141
+    except KeyboardInterrupt:
+        status = 130
     except OSError as error:
         text.report([f"standard output cannot be written: {error.strerror}"], name)
-        status = StorageError.exit_code
+        status = unwritable
     else:
         return status
     # Nothing more can be said on this descriptor, and Python would try.
@@ -167,10 +177,36 @@ def run(command: click.Command, name: str, words: list[str]) -> int:
     return status
 
 
-def _run(command: click.Command, name: str, words: list[str]) -> int:
+def invoke(command: click.Command, name: str, words: list[str]) -> None:
+    """Run a command, and raise what it raises.
+
+    Of an interrupt that is KeyboardInterrupt, also where a library made an error of its own of
+    it, as DuckDB does.
+    """
+    came = False
+
+    def interrupt(_number: int, _frame: object) -> None:
+        nonlocal came
+        came = True
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
     try:
         with command.make_context(name, words) as ctx:
             command.invoke(ctx)
+    except Exception:
+        if came:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run(command: click.Command, name: str, words: list[str]) -> int:
+    try:
+        invoke(command, name, words)
     except Exit as ended:
         return ended.exit_code
     except NoArgsIsHelpError as bare:
