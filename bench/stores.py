@@ -2,14 +2,17 @@
 
 Claude Code (projects with subagents and forks that keep the records' uuid), Codex (rollouts with
 projections, and forks that replay their history at a new time), Pi (session trees, and forks that
-keep their entries). A few calls have no answer, and a few lines are torn. What an importer should
-find stands in `Truth`.
+keep their entries). Turns begin with a request and end with an answer; a few are steered, a few are
+interrupted. A few calls have no answer, and a few lines are torn. What an importer should find
+stands in `Truth`.
 """
 
+import contextlib
 import datetime as dt
 import hashlib
 import json
 import os
+import random
 import uuid
 
 from printed import Printer
@@ -19,6 +22,9 @@ SHARES = {"claude": 0.5, "codex": 0.4, "pi": 0.1}
 _FORKED = 0.09
 _TORN = 0.02
 _UNANSWERED = 0.01
+_STEERED = 0.02
+_INTERRUPTED = 0.05
+_SOUGHT = 0.01
 _BEGAN = dt.datetime(2026, 9, 1, 7, tzinfo=dt.timezone.utc)  # noqa: UP017 - as everywhere here
 
 
@@ -47,8 +53,27 @@ class _Store:
         self.home = home
         self.printer = printer
         self.random = printer.random
+        self._facts = random.Random(type(self).__name__)
         self.truth = Truth()
         self.now = _BEGAN
+
+    @contextlib.contextmanager
+    def aside(self):
+        """What is drawn meanwhile changes nothing of the calls and outputs that come."""
+        before = self.random
+        self.random = self.printer.random = self._facts
+        try:
+            yield
+        finally:
+            self.random = self.printer.random = before
+
+    def happens(self, share):
+        return self._facts.random() < share
+
+    def prose(self, words):
+        """What people and agents say; some of it is what the documentation searches for."""
+        said = self.printer.prose(words)
+        return f"{said} It is the retry timeout." if self.happens(_SOUGHT) else said
 
     def uuid(self):
         return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
@@ -137,17 +162,33 @@ class Claude(_Store):
             add("user", {"role": "user", "content": self.printer.prose(30)})
             for _ in range(self.random.randrange(2, 14)):
                 self._step(add, model)
+                if self.happens(_STEERED):
+                    with self.aside():
+                        add("user", {"role": "user", "content": self.prose(12)})
+            with self.aside():
+                self._end(add, model)
         return records
 
-    def _step(self, add, model):
-        message = {
+    def _end(self, add, model):
+        if self.happens(_INTERRUPTED):
+            broken_off = {"type": "text", "text": "[Request interrupted by user]"}
+            add("user", {"role": "user", "content": [broken_off]})
+            return
+        message = self._message(model, "end_turn")
+        add("assistant", {**message, "content": [{"type": "text", "text": self.prose(60)}]})
+
+    def _message(self, model, stop_reason):
+        return {
             "id": "msg_01" + self.printer.hexadecimal(22),
             "type": "message",
             "role": "assistant",
             "model": model,
-            "stop_reason": "tool_use",
+            "stop_reason": stop_reason,
             "usage": {"input_tokens": self.random.randrange(50), "output_tokens": 90},
         }
+
+    def _step(self, add, model):
+        message = self._message(model, "tool_use")
         add("assistant", {**message, "content": [{"type": "text", "text": self.printer.prose(25)}]})
         for _ in range(self.random.choice((1, 1, 1, 2, 3))):
             name, given, text, structured, failed = self._tool()
@@ -204,6 +245,8 @@ def _uses(record):
 
 
 class Codex(_Store):
+    taken = 0
+
     def session(self):
         self.now += dt.timedelta(hours=self.random.randrange(1, 9))
         thread, folder = self.uuid(), self.random.choice(PROJECTS)
@@ -246,13 +289,44 @@ class Codex(_Store):
 
         for _ in range(turns):
             turn = self.uuid()
+            with self.aside():
+                started = {"type": "task_started", "turn_id": turn, "model_context_window": 272000}
+                add("event_msg", started)
             context = {"turn_id": turn, "cwd": folder, "model": "gpt-5-codex", "effort": "high"}
             add("turn_context", context)
-            asked = [{"type": "input_text", "text": self.printer.prose(30)}]
-            add("response_item", {"type": "message", "role": "user", "content": asked})
+            self._asked(add, self.printer.prose(30))
             for _ in range(self.random.randrange(3, 16)):
                 self._step(add, folder, turn)
+                if self.happens(_STEERED):
+                    with self.aside():
+                        self._asked(add, self.prose(12))
+            with self.aside():
+                self._end(add, turn)
         return records
+
+    def _asked(self, add, text):
+        content = [{"type": "input_text", "text": text}]
+        add("response_item", {"type": "message", "role": "user", "content": content})
+        with self.aside():
+            add("event_msg", {"type": "user_message", "message": text, "kind": "plain"})
+
+    def _end(self, add, turn):
+        if self.happens(_INTERRUPTED):
+            add("event_msg", {"type": "turn_aborted", "turn_id": turn, "reason": "interrupted"})
+            return
+        text = self.prose(60)
+        content = [{"type": "output_text", "text": text}]
+        answer = {"type": "message", "role": "assistant", "phase": "final_answer"}
+        add("event_msg", {"type": "agent_message", "message": text, "phase": "final_answer"})
+        add("response_item", {**answer, "content": content})
+        taken = self.random.randrange(1_000, 90_000)
+        last = {"input_tokens": taken, "cached_input_tokens": taken // 2, "output_tokens": 90}
+        self.taken += taken + 90
+        total = {**last, "total_tokens": self.taken}
+        info = {"last_token_usage": last, "total_token_usage": total}
+        add("event_msg", {"type": "token_count", "info": info, "rate_limits": None})
+        ended = {"type": "task_complete", "turn_id": turn, "last_agent_message": text}
+        add("event_msg", ended)
 
     def _step(self, add, folder, turn):
         thought = {
@@ -363,4 +437,23 @@ class Pi(_Store):
                             "isError": bool(status),
                         }
                     )
+                if self.happens(_STEERED):
+                    with self.aside():
+                        said = [{"type": "text", "text": self.prose(12)}]
+                        add({"role": "user", "content": said})
+            with self.aside():
+                add(self._end())
         return entries
+
+    def _end(self):
+        broken_off = self.happens(_INTERRUPTED)
+        content = [] if broken_off else [{"type": "text", "text": self.prose(40)}]
+        taken = self.random.randrange(1_000, 90_000)
+        return {
+            "role": "assistant",
+            "content": content,
+            "provider": "anthropic",
+            "model": "claude-sonnet-4-5",
+            "stopReason": "aborted" if broken_off else "stop",
+            "usage": {"input": taken, "output": 90, "cacheRead": taken // 2, "cacheWrite": 0},
+        }
