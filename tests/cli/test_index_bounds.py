@@ -13,7 +13,7 @@ import pytest
 from yarp.index.store import Store
 
 MOST_KIB = 300 << 10
-EIGHT_MIB = "printf('%.*c', 8000000, 'x')"
+EIGHT_MIB = "hex(zeroblob(4000000))"
 FACES = "replace(hex(zeroblob(1900000)), '0', char(128512))"
 GROUPED = "group_concat(printf('%d%.*c', i, 400000, 'x'))"
 COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n{}) "
@@ -45,7 +45,7 @@ def ask(database, yarp_home):
         if limit_kib is not None:
             command = ["sh", "-c", f'ulimit -f {limit_kib}; exec "$0" "$@"', *command]
         done = subprocess.run(
-            command, input=sql, capture_output=True, text=True, check=False, timeout=60
+            command, input=sql, capture_output=True, text=True, check=False, timeout=120
         )
         said, _, peak = done.stderr.rpartition("\n")
         answer = json.loads(done.stdout)["data"] if done.stdout else None
@@ -65,11 +65,11 @@ def columns(count, value):
         f"SELECT {columns(1999, 'x')} FROM (SELECT zeroblob(15000000) AS x LIMIT 1)",
         f"SELECT {columns(30, 'x')} FROM (SELECT randomblob(15000000) AS x LIMIT 1)",
         f"SELECT {columns(1999, 'x')} FROM (SELECT {EIGHT_MIB} AS x LIMIT 1)",
-        f"SELECT {columns(40, EIGHT_MIB)}",
+        f"SELECT {columns(24, EIGHT_MIB)}",
         f"SELECT {columns(8, FACES)}",
         COUNT.format(" WHERE i < 40") + f"SELECT {columns(400, GROUPED)} FROM n",
         COUNT.format(" WHERE i < 99") + f"SELECT json_group_array({EIGHT_MIB}) AS a FROM n",
-        f"SELECT count(*) AS a FROM json_each('[' || replace({EIGHT_MIB}, 'x', '1,') || '1]')",
+        f"SELECT count(*) AS a FROM json_each('[' || replace({EIGHT_MIB}, '0', '1,') || '1]')",
         "WITH a AS (SELECT 1 AS x)"
         + "".join(
             f", a{n} AS (SELECT * FROM a{n - 1 or ''} UNION ALL SELECT * FROM a{n - 1 or ''})"
@@ -80,7 +80,7 @@ def columns(count, value):
     ids=lambda sql: sql[:40],
 )
 def test_a_query_fails_before_it_takes_the_memory_of_the_machine(ask, sql):
-    answer, said, status, peak = ask(sql)
+    answer, said, status, peak = ask(sql, "--timeout-seconds", "100")
     assert peak < MOST_KIB
     assert (answer, status) == (None, 65), said
     assert said.startswith("yarp: the query needs too large a value, row or list (")
@@ -110,7 +110,7 @@ def test_time_is_kept_in_many_steps_and_in_one(ask, sql):
     answer, said, status, _ = ask(sql, "--timeout-seconds", "1")
     assert (answer, status) == (None, 1)
     assert said.startswith("yarp: the query took longer than 1 s; narrow it")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 25  # of which the machine may take most
 
 
 def test_a_sort_may_take_so_much_disk(ask):

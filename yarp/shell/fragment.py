@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 
+from yarp.shell import mend
 from yarp.shell.parse import MAX_BYTES, syntax_tree
 
 TYPE_CHECKING = False
@@ -35,6 +36,9 @@ _COMPOUND = frozenset(
 )
 _ASSIGNMENTS = frozenset(("variable_assignment", "variable_assignments"))
 _STATEMENTS = _COMPOUND | _INVOKED | _ASSIGNMENTS | {"command", "test_command"}
+_BEHIND_NAMES = frozenset(";&|<>()")
+# The shell takes these for a command nowhere.
+_CLOSERS = frozenset(("}", "fi", "done", "esac", "then", "do", "else", "elif"))
 _SUBSTITUTIONS = frozenset(("command_substitution", "process_substitution"))
 # Inside a compound statement, these begin a sequence of their own.
 _SEQUENCE_OPENERS = frozenset(
@@ -49,15 +53,43 @@ Pipe = tuple[int, int]
 
 def statements(text: bytes) -> tuple[list[dict[str, Any]], bool]:
     """The statements in the order of the text, ancestors first; whether that is all of it."""
-    root = syntax_tree(text) if len(text) <= MAX_BYTES and b"\0" not in text else None
+    if len(text) > MAX_BYTES or b"\0" in text:
+        return [], False
+    stand_in, descriptors = mend.without_prefixes(text)
+    root = syntax_tree(stand_in)
     if root is None:
         return [], False
-    walk = _Walk(text)
+    extras: list[mend.Extra] = []
+    whole = True
+    if root.has_error or (b"<<" in text and _misread(root, text)):
+        readable, more, all_of_it = mend.readable(stand_in)
+        again = syntax_tree(readable) if readable != stand_in else None
+        if again is not None and not again.has_error:
+            root, extras, whole = again, more, all_of_it
+        else:
+            whole = False
+    walk = _Walk(text, descriptors)
     walk.sequence(root.children, None, None, ())
+    for extra in extras:
+        walk.attach(extra)
     found = _in_order(walk.found)[:MAX_STATEMENTS]
     # The grammar lets the ends of a case's arms stand anywhere.
-    stray = any(child.type in _ARM_ENDS for child in root.children)
-    return found, not root.has_error and not stray and len(found) == len(walk.found)
+    stray = walk.stray or any(child.type in _ARM_ENDS for child in root.children)
+    whole &= not root.has_error and not stray and len(found) == len(walk.found)
+    return found, whole
+
+
+def _misread(root: Node, text: bytes) -> bool:
+    """Whether the end of a here-document was taken to be what stands behind its name too."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type == "heredoc_start" and _BEHIND_NAMES & set(
+            text[node.start_byte : node.end_byte].decode("utf-8", "replace").strip("'\"")
+        ):
+            return True
+        stack += node.children
+    return False
 
 
 def _in_order(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -84,10 +116,13 @@ class _Token:
 
 
 class _Walk:
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, descriptors: dict[int, bytes]) -> None:
         self._source = source
+        self._descriptors = descriptors
         self._pipelines = 0
         self.found: list[dict[str, Any]] = []
+        self.stray = False
+        """Whether a word that ends a compound statement stands where none is open."""
 
     def sequence(
         self,
@@ -164,7 +199,8 @@ class _Walk:
         if node.type != "heredoc_redirect":
             self._redirect(node, last)
             return
-        operator, start, source_fd = "<<", node.start_byte, None
+        operator = "<<"
+        start, source_fd = self._descriptor(node)
         for child in node.children:
             if child.type == "file_descriptor":
                 source_fd = self._text(child)
@@ -182,15 +218,46 @@ class _Walk:
                 # The rest of the line stands between the delimiter and the text.
                 self._flatten(child, tokens)
 
+    def _descriptor(self, node: Node) -> tuple[int, str | None]:
+        """Where a redirect begins, and the descriptor that the grammar did not see there."""
+        start = node.start_byte
+        if node.type == "file_redirect" and self._source[start - 2 : start + 1] == b"<<<":
+            start -= 2  # in the stand-in it is a `<`
+        found = self._descriptors.get(start)
+        return (start, None) if found is None else (start - len(found), found.decode())
+
+    def attach(self, extra: mend.Extra) -> None:
+        """Give a redirect that is in no tree to the statement before it."""
+        before = [one for one in self.found if one["range"]["start"] < extra.start]
+        if not before:
+            self.stray = True
+            return
+        owner = max(before, key=lambda one: one["range"]["start"])
+        while "parent_position" in owner:
+            parent = self.found[owner["parent_position"]]
+            if parent["range"]["end"] > extra.start:
+                break
+            owner = parent
+        owner["redirects"] = [
+            *owner["redirects"],
+            _redirect(
+                extra.source_fd or None, extra.operator, extra.target, extra.start, extra.end
+            ),
+        ]
+        owner["redirects"].sort(key=lambda one: one["range"]["start"])
+
     def _redirect(self, node: Node, token: _Token) -> None:
-        source_fd, operator, target = None, "", None
+        operator, target = "", None
+        start, source_fd = self._descriptor(node)
         for child in node.children:
             if child.type == "file_descriptor":
                 source_fd = self._text(child)
             elif child.type == "ERROR":
                 break
             elif not child.is_named:
-                operator = child.type
+                operator = self._text(child)
+                if child.start_byte >= 2 and self._source[child.start_byte - 2 :][:2] == b"<<":
+                    operator = "<<<"
             elif target is None:
                 target = child
                 if child.type in _SUBSTITUTIONS:
@@ -199,7 +266,7 @@ class _Walk:
                 token.words.append(child)  # the grammar takes the words of `> f a b` for targets
         end = node.end_byte if target is None else target.end_byte
         shown = "" if target is None else self._text(target)
-        token.redirects.append(_redirect(source_fd, operator, shown, node.start_byte, end))
+        token.redirects.append(_redirect(source_fd, operator, shown, start, end))
 
     def _stage(
         self,
@@ -244,6 +311,11 @@ class _Walk:
         if node is None:
             self._inside(token.words, position)
         elif node.type in _COMPOUND:
+            own = _Token(node)  # of a function, the redirects are its children
+            for child in node.children:
+                if child.type.endswith("_redirect"):
+                    self._redirect(child, own)
+            entry["redirects"] = own.redirects + redirects
             self._compound(node, position, pipe)
             self._inside(token.words, position)
         else:
@@ -297,6 +369,7 @@ class _Walk:
         words = [word for word in words if word.end_byte > word.start_byte]
         if words:
             program, *argv = words
+            self.stray |= self._text(program) in _CLOSERS
             entry["invocations"].append(
                 {"program": self._program(program), "argv": [self._text(word) for word in argv]}
             )
