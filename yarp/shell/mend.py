@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DESCRIPTOR = re.compile(rb"(?<![^\s;|&(])(?:\{[A-Za-z_]\w*\}(?=[<>])|\d+(?=<<<))")
 # Words before a group, where a command begins.
 _BEFORE_GROUP = re.compile(
-    rb"(?:^|[;&|(\n]|\{\s|(?<!\S)(?:then|do|else|!)\s)[ \t]*"
+    rb"(?:^|[;&|(\n]|\{\s|(?<!\S)(?:if|then|elif|else|while|until|do|!)\s)[ \t]*"
     rb"((?:time(?:[ \t]+-p)?|coproc(?:[ \t]+[A-Za-z_]\w*)?)(?=[ \t]+(?:[!{][ \t\n]|\()))"
 )
 _BOTH_WAYS = re.compile(rb"(?<![<>&])<>(?![(>])")
