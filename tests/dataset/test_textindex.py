@@ -219,23 +219,119 @@ def test_a_text_never_reaches_over_from_one_field_to_the_next(dataset_of, result
     assert found(path, "start") == found(path, '{"a"') == found(path, "nd") == 1
 
 
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(textindex, "_PIECE_CHARACTERS", 300)
+    monkeypatch.setattr(textindex, "_SEGMENT_BYTES", 700)
+
+
+LONG = "".join(f"wörd{n} same-{n % 7}\n" for n in range(400))
+ONE_WORD = "é" * 2000 + "needle" + "ö" * 2000
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_long_text_is_listed_piece_by_piece_and_found_as_a_whole(dataset_of, calls):
+    path = dataset_of(*calls("short 1", LONG, "short 2", ONE_WORD, "x", LONG[::-1]))
+    done = updated(path)
+    assert done.added == 12
+    with Dataset.read(path) as dataset:
+        (size,) = dataset.row(
+            "SELECT (SELECT sum(strlen(input_text)) FROM tool_calls)::BIGINT"
+            " + (SELECT sum(strlen(output_text)) FROM tool_results)::BIGINT"
+        )
+    assert done.text_bytes == size
+    needles = ["short", "needle", "éneedleö", "x", "same", "drö", "99 same", "command 1"]
+    needles += [LONG[at : at + 9] for at in range(0, len(LONG), 97)]
+    needles += [f"wörd{n}" for n in range(0, 400, 13)]
+    for needle in needles:
+        assert found(path, needle) >= 1
+    assert found(path, "wörd400") == 0
+    assert found(path, "wörd399") == 1
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_text_is_nobody_s_until_its_last_piece_is_listed(dataset_of, calls):
+    path = dataset_of(*calls(LONG))
+    code = (
+        "import os, sys\n"
+        "from yarp.dataset import textindex\n"
+        "from yarp.dataset.database import Dataset\n"
+        "textindex._PIECE_CHARACTERS, textindex._SEGMENT_BYTES = 300, 700\n"
+        "with Dataset.read(sys.argv[1]) as dataset:\n"
+        "    textindex.update(dataset, lambda done: done > 2000 and os._exit(9))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, path], check=False)
+    assert killed.returncode == 9
+    dataset_of(*[{**call, "session": "s2"} for call in calls("another one")])
+    assert updated(path).added >= 3
+    assert found(path, "wörd1") == found(path, "wörd399") == found(path, "another") == 1
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_words_that_would_take_more_than_their_share_are_not_listed(dataset_of, calls):
+    unique = " ".join(os.urandom(8).hex() for _ in range(2000))
+    path = dataset_of(*calls(unique, "short"))
+    updated(path)
+    with duckdb.connect(textindex.path_of(path), read_only=True) as index:
+        (listed,) = index.execute("SELECT sum(strlen(word)) FROM words").fetchone()
+    assert listed * 4 < len(unique)
+    assert found(path, unique[5000:5012].strip()) == 1
+    assert found(path, "short") == 1
+
+
+def hexadecimal(count):
+    return " ".join(os.urandom(6).hex() for _ in range(count // 13))
+
+
+def source_code(count):
+    line = "    return self._value(name{0}, kind=Kind{1}) or default_{2}\n"
+    parts = (line.format(n % 9973, n % 401, n % 77) for n in range(count // 40))
+    return "".join(parts)[:count]
+
+
+def any_characters(count):
+    whole = os.urandom(2 * count).decode("utf-16-le", "replace")
+    return whole.replace("\0", " ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(lambda: source_code(40 << 20), id="of 40 MiB"),
+        pytest.param(lambda: source_code(40 << 20).replace("\n", " "), id="of one line"),
+        pytest.param(lambda: any_characters(14 << 20), id="of any characters"),
+        pytest.param(lambda: hexadecimal(40 << 20), id="of words that occur once"),
+        pytest.param(lambda: "a" * (40 << 20), id="of one word"),
+        pytest.param(lambda: source_code(200 << 20), id="of 200 MiB"),
+    ],
+)
+def test_one_huge_text_is_indexed(dataset_of, calls, text):
+    text = text()
+    path = dataset_of(*calls(text, "short"))
+    updated(path)
+    assert os.path.getsize(textindex.path_of(path)) * 4 < len(text.encode())
+    for at in range(0, len(text) - 20, len(text) // 5):
+        assert found(path, text[at : at + 12], lines=0) >= 1
+    assert found(path, "short") == 1
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     texts=st.lists(WORDS, min_size=1, max_size=6),
     needle=WORDS.filter(bool),
     ignore_case=st.booleans(),
 )
-def test_the_index_finds_what_reading_everything_finds(texts, needle, ignore_case):
+@pytest.mark.parametrize(("piece", "segment"), [(3, 5), (1 << 20, 4 << 20)])
+def test_the_index_finds_what_reading_everything_finds(
+    texts, needle, ignore_case, piece, segment, monkeypatch
+):
+    monkeypatch.setattr(textindex, "_PIECE_CHARACTERS", piece)
+    monkeypatch.setattr(textindex, "_SEGMENT_BYTES", segment)
     index = duckdb.connect()
     index.execute(textindex._SCHEMA)
-    for number, text in enumerate(texts):
-        segment = textindex._Segment(number, [b"%d" % number], [str(number)], [])
-        segment.blanked = [textindex.words.blanked(text.encode())]
-        segment.find_words()
-        for name, table in segment.tables.items():
-            index.register(name, table)
-        index.execute(textindex._ADD_WORDS)
-        index.execute(textindex._ADD_TEXTS)
+    identified = [(b"%d" % at, str(at), text) for at, text in enumerate(texts)]
+    textindex.Growing(Dataset("", index, None), index).add(identified)
     narrowed = textindex.TextIndex(index).narrow(needle, ignore_case=ignore_case)
     if narrowed is None:
         return

@@ -15,6 +15,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from yarp import paths
+from yarp.dataset import rowgroups
+from yarp.dataset.temporary import TemporaryDirectory, prefix_of
 from yarp.errors import DataError, PermissionsTooOpen, StorageError
 
 if TYPE_CHECKING:
@@ -29,17 +31,20 @@ MOST_BYTES = 10_000_000_000
 NEEDS = "the dataset needs DuckDB and PyArrow: pip install 'yarp-core[dataset]'"
 SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_indexes.sql")
 # 0.3 s slower on 200 MB than with 4 GB; with the text index beside it an import takes 430 MB then,
-# and 460 with 128. Indexes need a part of the file's size.
+# and 460 with 128. Indexes need a part of the file's size, and so much a row at most.
 _MEMORY_BYTES = 96 << 20
+_INDEX_ROW_BYTES = 1536
+_READ_TOGETHER = 3  # by as many threads, or by one that copies them
 _MOST_MEMORY_BYTES = 4 << 30
 _FAT_ROW_BYTES = 16 << 10
+_ROWS_OF_A_RESULT = 6  # itself, its call, their observations and links
 _VECTOR_ROWS = 2048
 _READING_MEMORY_BYTES = 512 << 20  # a second search finds what the first one read
 _CHECKPOINT = "1GB"  # one checkpoint at the end: writing the log twice costs less than many
-# The last group is written anew at each checkpoint: DuckDB's own 122,880 rows are 300 MB of texts.
-_GROUP_ROWS = 4096
-_MOST_TEMPORARY = "2GB"
+_MOST_TEMPORARY_BYTES = 2 << 30
 _SLACK_BYTES = 1 << 20
+# More than any table has: the index is made anew where rows of a whole group were deleted.
+_REBUILT_ROWS = 1 << 40
 
 
 class DatasetUnknown(DataError):
@@ -73,8 +78,12 @@ class Dataset:
         self.directory = os.path.dirname(path)
         self.connection = connection
         self.most_bytes = MOST_BYTES
-        self._memory = _memory(_size(path))
-        self._fat = False
+        self._rows = 0
+        self._memory = 0
+        self._most_temporary = _MOST_TEMPORARY_BYTES
+        self._temporary: TemporaryDirectory | None = None
+        self._filling: rowgroups.Filling | None = None
+        self._has_short_groups = False
         self._lock = lock
         self._umask: int | None = None
 
@@ -82,7 +91,14 @@ class Dataset:
     def read(cls, path: str | None = None) -> Dataset:
         """Open it to read. Raises `DatasetUnknown`, and StorageError while a writer has it."""
         path = existing(path)
-        return cls(path, _connect(path, readonly=True), None)
+        temporary = TemporaryDirectory(path)
+        try:
+            dataset = cls(path, _connect(path, temporary, readonly=True), None)
+        except BaseException:
+            temporary.remove()
+            raise
+        dataset._temporary = temporary
+        return dataset
 
     @classmethod
     def write(cls, path: str | None = None) -> Dataset:
@@ -96,6 +112,7 @@ class Dataset:
         directory = os.path.dirname(path)
         umask = os.umask(0o077)  # until it is closed: DuckDB makes files of its own all the time
         lock: int | None = None
+        temporary: TemporaryDirectory | None = None
         try:
             paths.make_private_dir(directory)
             paths.require_private(directory, directory=True, narrow=is_default)
@@ -106,13 +123,16 @@ class Dataset:
             _narrow_own_files(path)
             if os.path.exists(path) and not os.path.getsize(path):
                 os.unlink(path)  # what an interrupted first run leaves, or `touch`
-            dataset = cls(path, _connect(path, readonly=False), lock)
+            temporary = TemporaryDirectory(path)
+            dataset = cls(path, _connect(path, temporary), lock)
         except BaseException:
+            if temporary is not None:
+                temporary.remove()
             if lock is not None:
                 os.close(lock)
             os.umask(umask)
             raise
-        dataset._umask = umask
+        dataset._umask, dataset._temporary = umask, temporary
         try:
             dataset._prepare()
         except BaseException:
@@ -127,11 +147,15 @@ class Dataset:
         self.close()
 
     def close(self) -> None:
-        """Close it; what was committed is in the file then, and no log is left behind."""
+        """Close it; what was committed is in the file then, or in a short log beside it."""
         try:
             with told(self.path):
+                if self._has_short_groups and _size(f"{self.path}.wal") < rowgroups.MOST_LEFT_BYTES:
+                    self.connection.execute("PRAGMA disable_checkpoint_on_shutdown")
                 self.connection.close()
         finally:
+            if self._temporary is not None:
+                self._temporary.remove()
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
@@ -159,26 +183,43 @@ class Dataset:
             _rollback(self.connection)
             raise
 
+    def divide(self, byte_count: int, rows: int) -> None:
+        """End row groups where the next `rows`, of so many bytes, would make them too large.
+
+        Before a transaction; `rows` is that of the table that gets most.
+        """
+        with told(self.path):
+            if self._filling is None:
+                self._filling = rowgroups.Filling.of(self.connection)
+            if self._filling.add(rows, byte_count) and rowgroups.can_end():
+                self._has_short_groups = True
+                rowgroups.keep_short(self.connection)
+                self.connection.execute("CHECKPOINT")
+
     def require_room(self, byte_count: int, row_count: int) -> None:
         """Make sure that a batch of this size cannot make the files cross their limit.
 
         Counted are all files of the directory and a generous bound for the batch: twice its
-        bytes, since they stand in the log and in the file for a while, and 1 KiB a row.
+        bytes, since they stand in the log and in the file for a while, and 1 KiB a row. What
+        DuckDB may put into temporary files is what is left then.
         """
         used = self.require_space(byte_count, row_count)
-        needed = _memory(used)
-        self._fat = self._fat or byte_count > _FAT_ROW_BYTES * row_count
-        if self._fat:
-            # Few rows of long texts fill no group: what was not checkpointed, and the last group
-            # when it is, are in memory as a whole.
-            needed = min(needed + used + 4 * byte_count, _MOST_MEMORY_BYTES)
-        if self._lock is not None and needed > 5 * self._memory // 4:
-            self._memory = needed
-            self.connection.execute(f"SET memory_limit = '{self._memory}B'")
+        self._rows += row_count
+        if self._lock is None:
+            return
+        fat_bytes = byte_count if byte_count > _FAT_ROW_BYTES * row_count else 0
+        needed = self._needed_memory(used, fat_bytes)
+        if not self._memory // 2 < needed <= 5 * self._memory // 4:
+            self._set_memory(needed)
+        temporary = self._temporary.size_bytes() if self._temporary is not None else 0
+        left = self.most_bytes - used + temporary - _bound(byte_count, row_count)
+        most = min(_MOST_TEMPORARY_BYTES, left)
+        if most != self._most_temporary:
+            self._set_most_temporary(most)
 
     def require_space(self, byte_count: int, row_count: int) -> int:
         """The same for a batch of another connection's; gives the size of the files."""
-        bound = 2 * byte_count + 1024 * row_count + _SLACK_BYTES
+        bound = _bound(byte_count, row_count)
         used = self.used_bytes()
         if used + bound > self.most_bytes:
             raise SizeLimitReached(
@@ -187,9 +228,35 @@ class Dataset:
             )
         return used
 
+    def temporary_room(self, name: str) -> tuple[str, int]:
+        """A place for temporary files of another connection, and what they may take.
+
+        Where nobody can write, the place is "".
+        """
+        place = self._temporary and self._temporary.beneath(name)
+        return place or "", max(0, self.most_bytes - self.used_bytes())
+
     def used_bytes(self) -> int:
         """The size of all files below the data directory."""
         return sum(_size(path) for path in _files_in(self.directory))
+
+    def _needed_memory(self, used: int, fat_bytes: int = 0) -> int:
+        indexes = min(used // 2, _INDEX_ROW_BYTES * self._rows)
+        # In the table, and twice on their way into the log.
+        texts = 3 * fat_bytes
+        if fat_bytes and not rowgroups.can_end():
+            texts += used
+        if self._has_short_groups:
+            texts = max(texts, _READ_TOGETHER * rowgroups.MOST_BYTES)
+        return min(_MEMORY_BYTES + indexes + texts, _MOST_MEMORY_BYTES)
+
+    def _set_memory(self, byte_count: int) -> None:
+        self._memory = byte_count
+        self.connection.execute(f"SET memory_limit = '{byte_count}B'")
+
+    def _set_most_temporary(self, byte_count: int) -> None:
+        self._most_temporary = byte_count
+        self.connection.execute(f"SET max_temp_directory_size = '{byte_count}B'")
 
     def _prepare(self) -> None:
         tables = self.rows("SELECT count(*) FROM duckdb_tables() WHERE schema_name = 'main'")
@@ -201,7 +268,14 @@ class Dataset:
                 connection.execute("INSERT INTO schema_info VALUES (?)", [VERSION])
         _require_version(self)
         (results,) = self.row("SELECT count(*) FROM tool_results")
-        self._fat = _size(self.path) > 2 * _FAT_ROW_BYTES * (results + 1000)
+        self._rows = _ROWS_OF_A_RESULT * results
+        size = _size(self.path)
+        with told(self.path):
+            short = _has_short_groups(self.connection, self.path)
+            self._has_short_groups = short
+            self._set_memory(self._needed_memory(size))
+            if short:
+                rowgroups.keep_short(self.connection)
         os.chmod(self.path, 0o600)
         with told(self.path):
             self.connection.execute(
@@ -225,39 +299,59 @@ def _require_version(dataset: Dataset) -> None:
         raise DataError(f"{dataset.path} has {said} schema version; this YARP reads {VERSION}")
 
 
-def _connect(path: str, *, readonly: bool) -> duckdb.DuckDBPyConnection:
+def _connect(
+    path: str, temporary: TemporaryDirectory, *, readonly: bool = False
+) -> duckdb.DuckDBPyConnection:
     try:
         import duckdb
     except ImportError:
         raise StorageError(NEEDS) from None
+    directory = temporary.path
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
         "allow_community_extensions": "false",
         "python_enable_replacements": "false",
         "checkpoint_threshold": _CHECKPOINT,
-        "memory_limit": f"{_READING_MEMORY_BYTES if readonly else _memory(_size(path))}B",
+        "memory_limit": f"{_READING_MEMORY_BYTES}B",
         "threads": str(min(4, os.cpu_count() or 1)),
-        "temp_directory": f"{path}.tmp",
-        "max_temp_directory_size": _MOST_TEMPORARY,
+        "temp_directory": directory or "",
+        "max_temp_directory_size": f"{_MOST_TEMPORARY_BYTES if directory else 0}B",
     }
-    quoted = path.replace("'", "''")
-    options = "READ_ONLY" if readonly else f"ROW_GROUP_SIZE {_GROUP_ROWS}"
     with told(path):
         connection = duckdb.connect(":memory:", config=config)
         try:
-            connection.execute(f"ATTACH '{quoted}' AS dataset ({options})")
+            _attach(connection, path, readonly=readonly)
             connection.execute("USE dataset")
             # A third of the room, and then no line is read without 2,047 rows around it.
             connection.execute("SET disabled_compression_methods = 'zstd'")
             connection.execute("SET enable_external_access = false")
             if readonly:  # a writer's memory grows with the file
+                if _has_short_groups(connection, path):
+                    rowgroups.keep_short(connection)
                 connection.execute(f"SET memory_limit = '{reading_memory(connection, path)}B'")
                 connection.execute("SET lock_configuration = true")
         except BaseException:
             connection.close()
             raise
     return connection
+
+
+def _has_short_groups(connection: duckdb.DuckDBPyConnection, path: str) -> bool:
+    import duckdb
+
+    with suppress(duckdb.Error):  # no dataset; whoever reads it is told
+        return _size(path) > rowgroups.MOST_BYTES and rowgroups.has_short(connection)
+    return False
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, path: str, *, readonly: bool) -> None:
+    options = "READ_ONLY" if readonly else f"ROW_GROUP_SIZE {rowgroups.GROUP_ROWS}"
+    if not readonly and rowgroups.can_end():
+        # Else rows of a file of before 2.0 begin none before the last one is full.
+        options += f", VACUUM_REBUILD_INDEXES {_REBUILT_ROWS}"
+    quoted = path.replace("'", "''")
+    connection.execute(f"ATTACH '{quoted}' AS dataset ({options})")
 
 
 @contextmanager
@@ -330,8 +424,9 @@ def reading_memory(connection: duckdb.DuckDBPyConnection, path: str) -> int:
     return max(_READING_MEMORY_BYTES, min(vectors, _MOST_MEMORY_BYTES))
 
 
-def _memory(file_bytes: int) -> int:
-    return min(_MEMORY_BYTES + file_bytes // 2, _MOST_MEMORY_BYTES)
+def _bound(byte_count: int, row_count: int) -> int:
+    """What a batch may take for a while."""
+    return 2 * byte_count + 1024 * row_count + _SLACK_BYTES
 
 
 def _size(path: str) -> int:
@@ -342,7 +437,10 @@ def _size(path: str) -> int:
 
 
 def own_files(path: str) -> list[str]:
-    """The files that belong to the dataset at `path`: its own, log, lock, index and copies."""
+    """The files that belong to the dataset at `path`: its own, log, lock, index and copies.
+
+    Not the temporary ones: they are gone when they are looked at, and their directory is private.
+    """
     directory, name = os.path.split(path)
     return [
         each for each in _files_in(directory) if _belongs(os.path.relpath(each, directory), name)
@@ -350,7 +448,8 @@ def own_files(path: str) -> list[str]:
 
 
 def _belongs(relative_path: str, name: str) -> bool:
-    return relative_path.partition(os.sep)[0].startswith((name, "copy-"))
+    first = relative_path.partition(os.sep)[0]
+    return first.startswith((name, "copy-")) and not first.startswith(prefix_of(name))
 
 
 def _narrow_own_files(path: str) -> None:

@@ -202,12 +202,14 @@ def _let_originals_tell(dataset: Dataset) -> None:
     original's by then.
     """
     run = dataset.connection.execute
-    run("""
+    several = "SELECT call_key FROM tool_results GROUP BY ALL HAVING count(*) > 1"
+    if not dataset.rows(f"{several} LIMIT 1"):
+        return  # else all texts would be read
+    run(f"""
         CREATE TEMP TABLE said AS
-        SELECT r.call_key, r.result_key, r.output_text, bool_or(l.own_key IS NOT NULL) AS own
-        FROM tool_results AS r
-        SEMI JOIN (SELECT call_key FROM tool_results GROUP BY ALL HAVING count(*) > 1)
-          USING (call_key)
+        SELECT r.call_key, r.result_key, r.text, bool_or(l.own_key IS NOT NULL) AS own
+        FROM (SELECT call_key, result_key, sha256(output_text) AS text FROM tool_results
+          SEMI JOIN ({several}) USING (call_key)) AS r
         LEFT JOIN observations AS o ON o.result_key = r.result_key
         LEFT JOIN private.call_links AS l
           ON l.source_item_key = o.source_item_key AND l.own_key = r.call_key
@@ -215,9 +217,9 @@ def _let_originals_tell(dataset: Dataset) -> None:
     run("""
         CREATE TEMP TABLE told AS
         SELECT s.call_key, s.result_key AS old, s.own, t.new FROM said AS s
-        JOIN (SELECT call_key, output_text, min(result_key) AS new FROM said WHERE own
+        JOIN (SELECT call_key, text, min(result_key) AS new FROM said WHERE own
           GROUP BY ALL) AS t
-          ON t.call_key = s.call_key AND t.output_text = s.output_text
+          ON t.call_key = s.call_key AND t.text = s.text
         WHERE s.result_key <> t.new""")
     run("""
         UPDATE observations SET result_key = t.new FROM told AS t

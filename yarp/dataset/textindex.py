@@ -32,9 +32,16 @@ _VERSION = 2
 # Larger segments share more words, and take more memory.
 _SEGMENT_BYTES = 4 << 20
 _MEMORY = "64MB"
+_READING_MEMORY = "256MB"
+_MOST_TEMPORARY_BYTES = 512 << 20
 # The index of a text takes a tenth of its bytes; a quarter is reserved for it.
 _INDEX_SHARE = 4
+# Of a word in one text: its length and the number of that text.
+_PLACE_BYTES = 8
 _FETCHED_ROWS = 256
+_FETCHED_BYTES = 4 << 20
+# Encoded at a time; four bytes each at most.
+_PIECE_CHARACTERS = 1 << 20
 # Texts that no longer stand in the dataset make it larger than it need be.
 _GONE_SHARE = 4
 # The longest words of a needle narrow most, and each takes a look at all words.
@@ -167,7 +174,7 @@ class Growing:
         """The index, made if there is none that can be used. Raises StorageError."""
         path = path_of(dataset.path)
         with _told(path):
-            return cls(dataset, _open_to_write(path))
+            return cls(dataset, _open_to_write(path, *dataset.temporary_room("text")))
 
     def close(self) -> None:
         """Let the file go; what was added is in it."""
@@ -193,15 +200,17 @@ class Growing:
     ) -> int:
         index = self.connection
         done, number = 0, int(_one(index, "SELECT texts FROM info"))
+        always = False  # what the last segment's text, which goes on in this one, has come to
         for segment in _segments(texts, number):
-            segment.find_words()
+            always = segment.find_words(always=always)
             self._dataset.require_space((done + segment.size) // _INDEX_SHARE, segment.rows)
             for name, table in segment.tables.items():
                 index.register(name, table)
             index.execute("BEGIN")
             index.execute(_ADD_WORDS)
             index.execute(_ADD_TEXTS)
-            number += segment.rows
+            # Also the number of a text that is not whole yet: after a crash it is nobody's.
+            number = segment.first + segment.rows
             done += segment.size
             index.execute(
                 "UPDATE info SET stamp = '', texts = ?, text_bytes = text_bytes + ?",
@@ -248,7 +257,7 @@ class TextIndex:
     @classmethod
     def open(cls, database: str) -> TextIndex | None:
         """The index of a database; None when there is none that can be read."""
-        connection = _open(path_of(database), read_only=True)
+        connection = _open(path_of(database))
         return None if connection is None else cls(connection)
 
     def close(self) -> None:
@@ -291,8 +300,9 @@ class TextIndex:
         return Narrowed(found.slice(0, 0), pa.concat_tables([found, self._always]))
 
 
-def _open_to_write(path: str) -> DuckDBPyConnection:
-    connection = _open(path, read_only=False)
+def _open_to_write(path: str, temporary: str, room: int) -> DuckDBPyConnection:
+    most = min(room, _MOST_TEMPORARY_BYTES)
+    connection = _open(path, temporary, most)
     if connection is None:
         # Of another version, or damaged: it holds nothing that the dataset does not.
         for leftover in (path, path + ".wal"):
@@ -300,7 +310,7 @@ def _open_to_write(path: str) -> DuckDBPyConnection:
                 os.unlink(leftover)
         mask = os.umask(0o077)
         try:
-            connection = _connect(path, read_only=False)
+            connection = _connect(path, temporary, most)
         finally:
             os.umask(mask)
         connection.execute(_SCHEMA)
@@ -309,16 +319,19 @@ def _open_to_write(path: str) -> DuckDBPyConnection:
     return connection
 
 
-def _open(path: str, *, read_only: bool) -> DuckDBPyConnection | None:
-    """The index if it is one of this version, else None. A lock of another process raises."""
+def _open(path: str, temporary: str | None = None, room: int = 0) -> DuckDBPyConnection | None:
+    """The index if it is one of this version, else None. A lock of another process raises.
+
+    `temporary`, to write it: a directory for so many bytes that do not fit into memory.
+    """
     import duckdb
 
     if not os.path.exists(path):
         return None
     try:
-        connection = _connect(path, read_only=read_only)
+        connection = _connect(path, temporary, room)
     except duckdb.IOException as error:
-        if "lock" in str(error).lower() and not read_only:
+        if "lock" in str(error).lower() and temporary is not None:
             raise
         return None
     except duckdb.Error:
@@ -332,20 +345,23 @@ def _open(path: str, *, read_only: bool) -> DuckDBPyConnection | None:
     return None
 
 
-def _connect(path: str, *, read_only: bool) -> DuckDBPyConnection:
+def _connect(path: str, temporary: str | None, room: int) -> DuckDBPyConnection:
     import duckdb
 
-    return duckdb.connect(
+    connection = duckdb.connect(
         path,
-        read_only=read_only,
+        read_only=temporary is None,
         config={
             "threads": 2,
-            "memory_limit": _MEMORY,
-            "enable_external_access": "false",
+            "memory_limit": _READING_MEMORY if temporary is None else _MEMORY,
+            "temp_directory": temporary or "",
+            "max_temp_directory_size": f"{room if temporary else 0}B",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         },
     )
+    connection.execute("SET enable_external_access = false")  # not before a directory is set
+    return connection
 
 
 def _changes(dataset: DuckDBPyConnection, index: DuckDBPyConnection) -> tuple[pa.Table, int]:
@@ -367,23 +383,36 @@ def _identities(dataset: DuckDBPyConnection) -> pa.Table:
 
 @attrs.define
 class _Segment:
-    """Some texts, blanked, with what is known of them; `tables` once their words are found."""
+    """Some texts, blanked, with what is known of them; `tables` once their words are found.
+
+    Of a long text it holds a piece: `continues` says that the first text began in the segment
+    before, and `goes_on` that the last one ends in another.
+    """
 
     first: int
     identities: list[bytes] = attrs.field(factory=list)
     call_keys: list[str] = attrs.field(factory=list)
     blanked: list[bytes] = attrs.field(factory=list)
     size: int = 0
+    continues: bool = False
+    goes_on: bool = False
     tables: dict[str, pa.Table] = attrs.field(factory=dict)
 
     @property
     def rows(self) -> int:
         return len(self.identities)
 
-    def find_words(self) -> None:
-        """Fill `tables`; the texts are let go."""
+    def find_words(self, *, always: bool = False) -> bool:
+        """Fill `tables`; the texts are let go.
+
+        `always`: the text that continues has to be read always. Gives whether one that goes on has.
+        """
         listed, too_long = words.listed(self.blanked, self.first)
         self.blanked.clear()
+        if self.continues and always:
+            too_long.add(self.first)
+        if self.rows == 1 and (self.continues or self.goes_on) and self._is_dense(listed):
+            listed, too_long = listed.slice(0, 0), {self.first}
         numbers = range(self.first, self.first + self.rows)
         rows = {
             "text": pa.array(numbers, pa.uint32()),
@@ -391,7 +420,14 @@ class _Segment:
             "call_key": self.call_keys,
             "always": [number in too_long for number in numbers],
         }
-        self.tables = {"listed": listed, "segment": pa.table(rows)}
+        whole = self.rows - self.goes_on
+        self.tables = {"listed": listed, "segment": pa.table(rows).slice(0, whole)}
+        return self.goes_on and numbers[-1] in too_long
+
+    def _is_dense(self, listed: pa.Table) -> bool:
+        """Whether a list of the words would take more than its share of a piece's bytes."""
+        listed_bytes = int(listed["word"].nbytes) + _PLACE_BYTES * len(listed)
+        return _INDEX_SHARE * listed_bytes > self.size
 
 
 def _texts(dataset: DuckDBPyConnection, added: pa.Table) -> Iterator[tuple[bytes, str, str]]:
@@ -401,8 +437,11 @@ def _texts(dataset: DuckDBPyConnection, added: pa.Table) -> Iterator[tuple[bytes
     dataset.register("added", added)
     try:
         found = dataset.execute(f"FROM {_TEXTS} WHERE identity IN (SELECT identity FROM added)")
-        while rows := found.fetchmany(_FETCHED_ROWS):
+        count = 1
+        while rows := found.fetchmany(count):
             yield from rows
+            size = sum(len(text) for _, _, text in rows)
+            count = max(1, min(_FETCHED_ROWS, 2 * count, _FETCHED_BYTES * count // max(1, size)))
     finally:
         dataset.unregister("added")
 
@@ -410,16 +449,38 @@ def _texts(dataset: DuckDBPyConnection, added: pa.Table) -> Iterator[tuple[bytes
 def _segments(texts: Iterable[tuple[bytes, str, str]], first: int) -> Iterator[_Segment]:
     segment = _Segment(first)
     for identity, call_key, text in texts:
-        data = text.encode()
-        segment.identities.append(identity)
-        segment.call_keys.append(call_key)
-        segment.blanked.append(words.blanked(data))
-        segment.size += len(data)
-        if segment.size >= _SEGMENT_BYTES:
-            yield segment
-            segment = _Segment(segment.first + segment.rows)
+        for piece in _pieces(text):
+            if segment.size >= _SEGMENT_BYTES:
+                yield segment
+                going_on = segment.goes_on
+                segment = _Segment(segment.first + segment.rows - going_on, continues=going_on)
+                if going_on:
+                    segment.identities, segment.call_keys = [identity], [call_key]
+                    segment.blanked, segment.goes_on = [b""], True
+            if segment.goes_on:
+                segment.blanked[-1] += piece
+            else:
+                segment.identities.append(identity)
+                segment.call_keys.append(call_key)
+                segment.blanked.append(piece)
+            segment.size += len(piece)
+            segment.goes_on = True
+        segment.goes_on = False
     if segment.rows:
         yield segment
+
+
+def _pieces(text: str) -> Iterator[bytes]:
+    """The text, blanked, in pieces that end between words; also in what is too long for a word."""
+    left = b""
+    for at in range(0, max(1, len(text)), _PIECE_CHARACTERS):
+        piece = left + words.blanked(text[at : at + _PIECE_CHARACTERS].encode())
+        end = piece.rfind(b" ") + 1 if at + _PIECE_CHARACTERS < len(text) else len(piece)
+        if not end and len(piece) > words.LONGEST_WORD_BYTES:
+            end = len(piece)
+        left = piece[end:]
+        if end or not text:
+            yield piece[:end]
 
 
 def _one(connection: DuckDBPyConnection, query: str) -> Any:

@@ -17,7 +17,7 @@ from yarp.dataset.settle import settle
 from yarp.dataset.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from yarp.dataset.database import Dataset
     from yarp.dataset.indexing import Indexing
@@ -75,6 +75,7 @@ class Writer:
         size, self._bytes = self._bytes, 0
         count, self._rows = self._rows, 0
         if group:
+            self._dataset.divide(size, _most_rows(group))
             self._dataset.require_room(size, count + 2 * len(group))
             self._commit(group)
 
@@ -301,7 +302,8 @@ class _Group:
         new = list(results.values())
         if look_up:
             new = self._unknown("tool_results", ("result_key", "returned_at_ms"), results, 2)
-        self._tables.insert("tool_results", new)
+        for some in _portions(new):
+            self._tables.insert("tool_results", some)
         self.results = len(new)
         self.new_results = new
 
@@ -405,6 +407,25 @@ _STATE_COLUMNS = (
     "imported_byte_count",
     "prefix_sha256",
 )
+
+
+def _portions(results: list[Row]) -> Iterator[list[Row]]:
+    """The rows in lists whose texts are not all on their way into the table at a time."""
+    portion: list[Row] = []
+    size = 0
+    for row in results:
+        portion.append(row)
+        size += len(row[4] or "") + len(row[5] or "")
+        if size > GROUP_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def _most_rows(group: list[Outcome]) -> int:
+    read = [outcome.rows for outcome in group if outcome.rows is not None]
+    return max(sum(len(rows.calls) for rows in read), sum(len(rows.results) for rows in read))
 
 
 def _rank(call: CallRow, outcome: Outcome) -> tuple[Any, ...]:

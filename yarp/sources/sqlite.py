@@ -49,7 +49,7 @@ class Snapshot:
         parent = private_directory or tempfile.gettempdir()
         prefix = PREFIX if private_directory else _SHARED_PREFIX
         remove_leftovers(parent, prefix)
-        directory, lock = _directory(parent, prefix)
+        directory, lock = held_directory(parent, prefix)
         try:
             target = os.path.join(directory, "copy")
             self.before = _copy(path, target, most_bytes)
@@ -81,7 +81,7 @@ def _remove_leftover(directory: str) -> None:
             os.close(lock)
 
 
-def _directory(parent: str, prefix: str) -> tuple[str, int]:
+def held_directory(parent: str, prefix: str) -> tuple[str, int]:
     """A new directory, which is ours for as long as its lock is held."""
     while True:
         directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
