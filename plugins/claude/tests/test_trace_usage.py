@@ -92,7 +92,7 @@ class Account:
 
     def turn(self, file, *, steered=True):
         """A prompt, some responses with their calls, and an end, or none."""
-        again = self.random.choice(file.lines) if file.lines and self.chance(0.3) else None
+        again = self.random.choice(file.lines) if file.lines and self.chance(0.6) else None
         submission = self.name("p")
         more = {"promptId": submission}
         if not file.common["isSidechain"]:
@@ -137,7 +137,7 @@ class Account:
 
     def records(self, file, response, model, stop, *, counted=True):
         """The records of one response, a block each, with what it has cost by then."""
-        whole = self.usage()
+        whole, silent = self.usage(), self.chance(0.2)
         blocks = self.random.randint(1, 3)
         for number in range(1, blocks + 1):
             usage = dict(whole)
@@ -145,7 +145,7 @@ class Account:
             last = number == blocks
             if not last and self.chance(0.2):
                 usage.pop(self.random.choice(["input_tokens", "output_tokens"]))
-            if self.chance(0.1):
+            if silent or self.chance(0.1):
                 usage = None
             message = {"role": "assistant", "model": model, "stop_reason": stop if last else None}
             message["content"] = [{"type": "text", "text": self.name("said")}]

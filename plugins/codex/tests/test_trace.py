@@ -183,6 +183,42 @@ def test_what_codex_puts_before_the_model_is_never_a_persons(index):
     assert {item["strength"] for item in found.items} == {"heuristic"}
 
 
+def test_what_newer_builds_say_of_a_text_comes_before_its_words(index):
+    """A kind that is not known, or is a person's, says nothing; nor do kinds of another shape."""
+    kinds = ["multi_agent.usage_hint", "tools.removed_definition", "host_skills.instructions"]
+    kinds += ["brand.new", "user.text", 7]
+    rollout = Rollout().turn()
+
+    def message(role, texts, kinds):
+        content = [{"type": "input_text", "text": text} for text in texts]
+        beside = {"content_item_kinds": kinds}
+        rollout.item(
+            "message",
+            role=role,
+            content=content,
+            internal_chat_message_metadata_passthrough=beside,
+        )
+
+    message("developer", [f"text {number}" for number in range(7)], kinds)
+    message("user", ["plain"], ["environments.environment_context"])
+    message("user", ["<skill>x", "plain"], ["skills.x", "multi_agent.subagent_notification"])
+    message("user", ["<environment_context>x"], "odd")
+    found = [
+        (item["role"], item["value"].get("category"), item["strength"])
+        for item in index(rollout).items
+    ]
+    assert found == [
+        ("runtime.instructions", "collaboration", "structural"),
+        ("runtime.instructions", "tool_catalog", "structural"),
+        ("runtime.instructions", "skill", "structural"),
+        *[("runtime.instructions", "project", "heuristic")] * 4,
+        ("runtime.context", "environment", "structural"),
+        ("runtime.instructions", "skill", "structural"),
+        ("subagent.report", None, "structural"),
+        ("runtime.context", "environment", "heuristic"),
+    ]
+
+
 def test_the_events_proof_may_come_first_and_texts_may_contain_one_another(index):
     rollout = Rollout().turn().event("user_message", message="please run the tests", images=["x"])
     user(rollout, "<image>\nplease run the tests")

@@ -12,8 +12,10 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from attrs import frozen
+
 from yarp.plugin import Amend, Item, LoopEnd, LoopStart, classify_injected
-from yarp_codex.injected import INJECTED
+from yarp_codex.injected import INJECTED, of_kind
 from yarp_codex.native import Record, has_images, string, texts
 from yarp_codex.records import Message, Shown
 
@@ -112,11 +114,13 @@ class Conversation:
         elif record.role == "user":
             yield from self._user_input(record, text)
         elif record.role in ("developer", "system"):
-            for index, part in enumerate(record.texts):
-                role, category, _ = self._injected(part, "runtime.instructions", "project")
-                yield self._put(record, index, role, category, part, has_images=record.has_images)
+            parts = zip(record.texts, record.kinds, strict=True)
+            for index, (part, kind) in enumerate(parts):
+                found = _placed(part, kind, ("runtime.instructions", "project"))
+                yield self._put(record, index, found, part, has_images=record.has_images)
             if record.has_images and not record.texts:
-                yield self._put(record, 0, "runtime.context", None, "", has_images=True)
+                found = Placed("runtime.context", None, marked=False)
+                yield self._put(record, 0, found, "", has_images=True)
 
     def _user_input(self, record: Message, text: str) -> Iterator[Fact]:
         """What the model got as the user's: a person's words if an event says so, else ours."""
@@ -127,19 +131,18 @@ class Conversation:
             return
         if not text and not record.has_images:
             return
-        found = [self._injected(part, "runtime.unknown", None) for part in record.texts]
-        if len(found) > 1 and not record.has_images and all(marked for *_, marked in found):
-            for index, (part, (role, category, _)) in enumerate(
-                zip(record.texts, found, strict=True)
-            ):
-                yield self._put(record, index, role, category, part)
+        parts = list(zip(record.texts, record.kinds, strict=True))
+        found = [_placed(part, kind, ("runtime.unknown", None)) for part, kind in parts]
+        if len(found) > 1 and not record.has_images and all(one.marked for one in found):
+            for index, ((part, _), one) in enumerate(zip(parts, found, strict=True)):
+                yield self._put(record, index, one, part)
             return
         # Images alone are what the table has for the tags around them.
         words = "runtime.unknown" if text else "runtime.context"
-        role, category, _ = self._injected(text, words, None)
-        if role == "runtime.unknown" and self._at["guardian"]:
-            role, category = "runtime.context", "internal"
-        yield self._put(record, 0, role, category, text, has_images=record.has_images)
+        whole = _placed(text, record.kinds[0] if len(parts) == 1 else None, (words, None))
+        if whole.role == "runtime.unknown" and self._at["guardian"]:
+            whole = Placed("runtime.context", "internal", marked=False)
+        yield self._put(record, 0, whole, text, has_images=record.has_images)
         self._wait(f"{record.line.number}.0", "model", text, record)
 
     def person(self, record: Shown) -> Iterator[Fact]:
@@ -283,39 +286,25 @@ class Conversation:
         )
 
     def _put(
-        self,
-        record: Message,
-        index: int,
-        role: str,
-        category: str | None,
-        text: str,
-        *,
-        has_images: bool = False,
+        self, record: Message, index: int, found: Placed, text: str, *, has_images: bool = False
     ) -> Item:
         """A text that Codex put before the model."""
         value: dict[str, Any] = {}
-        if role in ("runtime.instructions", "runtime.context"):
-            value["category"] = category
-        if role != "runtime.instructions":
+        if found.role in ("runtime.instructions", "runtime.context"):
+            value["category"] = found.category
+        if found.role != "runtime.instructions":
             value["has_images"] = has_images
         line, loop = record.line.number, None if self._at["ended"] else self.running()
         item = Item(
             f"{line}.{index}",
-            role,
+            found.role,
             line,
             loop=loop,
             text=text or None,
             value=value,
-            heuristic=True,
+            heuristic=not found.structural,
         )
-        return self._linked(item, _notifier(text)) if role == "subagent.report" else item
-
-    def _injected(self, text: str, role: str, category: str | None) -> tuple[str, str | None, bool]:
-        """Role and category of a text, and whether a marker says so."""
-        found = classify_injected(text, INJECTED)
-        if found is None or (found.role == "runtime.unknown" and role != found.role):
-            return role, category, False
-        return found.role, found.category, True
+        return self._linked(item, _notifier(text)) if found.role == "subagent.report" else item
 
     def _wait(self, key: str, side: str, text: str, record: Message | Shown) -> None:
         """Keep what is needed to know this message again when its other witness comes."""
@@ -335,6 +324,30 @@ class Conversation:
                 found: dict[str, Any] = kept
                 return found
         return None
+
+
+@frozen
+class Placed:
+    """What a text is that Codex put before the model.
+
+    `marked`: whether its words or its kind say so; `structural`: whether its kind does.
+    """
+
+    role: str
+    category: str | None
+    marked: bool
+    structural: bool = False
+
+
+def _placed(text: str, kind: str | None, otherwise: tuple[str, str | None]) -> Placed:
+    """What a text is by its kind, else by its words, else `otherwise`."""
+    told = of_kind(kind)
+    if told is not None:
+        return Placed(*told, marked=True, structural=True)
+    found = classify_injected(text, INJECTED)
+    if found is None or (found.role == "runtime.unknown" and otherwise[0] != found.role):
+        return Placed(*otherwise, marked=False)
+    return Placed(found.role, found.category, marked=True)
 
 
 def _without_tags(record: Message) -> list[str]:

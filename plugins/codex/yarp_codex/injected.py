@@ -54,3 +54,30 @@ INJECTED = (
         for marker in markers
     ),
 )
+
+# What newer builds say of a text beside it, by the whole name of its kind or by the first part.
+_KINDS: dict[str, tuple[str, str | None]] = {
+    "agents_md": ("runtime.instructions", "project"),
+    "apps": ("runtime.instructions", None),
+    "collaboration_mode": ("runtime.instructions", "collaboration"),
+    "environments": ("runtime.context", "environment"),
+    "generic.developer_instructions": ("runtime.instructions", "user"),
+    "generic.turn_aborted": ("runtime.notice", None),
+    "hooks": ("runtime.notice", None),
+    "host_skills": ("runtime.instructions", "skill"),
+    "memories": ("runtime.context", "memory"),
+    "model": ("runtime.instructions", None),
+    "multi_agent": ("runtime.instructions", "collaboration"),
+    "multi_agent.subagent_notification": ("subagent.report", None),
+    "permissions": ("runtime.instructions", "permission"),
+    "plugins": ("runtime.instructions", "plugin"),
+    "skills": ("runtime.instructions", "skill"),
+    "tools": ("runtime.instructions", "tool_catalog"),
+}
+
+
+def of_kind(kind: str | None) -> tuple[str, str | None] | None:
+    """Role and category of a text of that kind; None: Codex did not say, or it is another one."""
+    if kind is None:
+        return None
+    return _KINDS.get(kind) or _KINDS.get(kind.partition(".")[0])

@@ -8,6 +8,7 @@ does not hold is None. `response_item` records are what the model said and was g
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import instant_ms
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from yarp.plugin import Line
 
 ROOT = "/root"
+_BESIDE = "internal_chat_message_metadata_passthrough"
 NAMED_CALLS = frozenset({"function_call", "custom_tool_call"})
 _ACTION_CALLS = frozenset({"web_search_call", "local_shell_call"})
 _CALLS = NAMED_CALLS | _ACTION_CALLS | {"tool_search_call", "image_generation_call"}
@@ -205,6 +207,16 @@ class Message(Record):
     def texts(self) -> list[str]:
         """The texts that it is made of."""
         return texts(self.payload.get("content"))
+
+    @property
+    def kinds(self) -> list[str | None]:
+        """For each of the texts, what Codex says it is; only newer builds do."""
+        content, told = self.payload.get("content"), self.payload.get(_BESIDE)
+        kinds = told.get("content_item_kinds") if isinstance(told, dict) else None
+        if not isinstance(content, list) or not isinstance(kinds, list):
+            return [None] * len(self.texts)
+        pairs = zip_longest(content, kinds[: len(content)])
+        return [string(kind) for block, kind in pairs if texts([block])]
 
     @property
     def has_images(self) -> bool:

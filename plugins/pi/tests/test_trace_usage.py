@@ -115,11 +115,11 @@ class Account:
             file.leaf = asked  # the same message is answered once more: another execution
             file.loops.append([])
             self.answer(file, "stop")
-        for _ in range(self.random.randint(0, 2)):
+        for _ in range(self.random.randint(0, 4)):
             self.again(file)
 
     def answer(self, file, stop):
-        usage = self.usage() if self.chance(0.9) else None
+        usage = self.usage() if self.chance(0.8) else None
         message = {"model": "mock", "stopReason": stop, "content": []}
         if stop == "toolUse":
             message["content"] = [{"type": "toolCall", "id": "call_1", "name": "bash"}]
