@@ -98,6 +98,55 @@ def test_commands_inside_a_script_are_shell_calls(prefix, home):
     assert not roles["runtime.unknown"]
 
 
+def test_agents_that_write_to_one_another_are_linked_and_so_are_forks(prefix, home):
+    """As the newest models have it: agents are named by paths, and a fork copies nothing."""
+    task = {"task_name": "helper", "message": "Look around.", "fork_turns": "none"}
+    scripts = {
+        "FIRST": [
+            [("collaboration__spawn_agent", task)],
+            [("collaboration__wait_agent", {"timeout_ms": 10_000})],
+        ],
+        "SECOND": [],
+    }
+    served = Model(scripts)
+    agent.configure(home, served.url, CODE)
+    said = agent.run(prefix, home, home / "project", "FIRST please", *agent.FREE)
+    events = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    thread = next(one["thread_id"] for one in events if one["type"] == "thread.started")
+    agent.run(prefix, home, home / "project", "SECOND please", *agent.FREE, "fork", thread)
+    served.close()
+    database = str(home / "index.sqlite3")
+    report = sync(database, [str(home / ".codex" / "sessions")], {"codex": reader()})
+    assert (report.actions["indexed"], report.actions["failed"]) == (3, 0)
+    linked = ask(
+        database,
+        "SELECT DISTINCT json_extract(semantic, '$.role') AS role, s.native_id AS session,"
+        " o.native_id AS other, o.name IS NOT NULL AS named FROM items JOIN sessions AS s"
+        " USING (session_id) JOIN sessions AS o ON o.session_id = coalesce("
+        "json_extract(semantic, '$.value.child_session_id'),"
+        " json_extract(semantic, '$.value.subagent_session_id'),"
+        " json_extract(semantic, '$.value.source_session_id')) ORDER BY 1",
+    )
+    assert {row["role"] for row in linked} == {
+        "agent.delegation", "subagent.activity", "subagent.report",
+    }  # fmt: skip
+    (child,) = {row["other"] for row in linked}
+    assert {(row["session"], row["named"]) for row in linked} == {(thread, 1)}
+    origins = ask(
+        database,
+        "SELECT s.native_id AS session, f.native_id AS forked, d.native_id AS delegated"
+        " FROM sessions AS s"
+        " LEFT JOIN sessions AS f ON f.session_id = json_extract(s.forked_from, '$.session_id')"
+        " LEFT JOIN sessions AS d ON d.session_id = json_extract(s.delegated_from, '$.session_id')",
+    )
+    told = {row["session"]: (row["forked"], row["delegated"]) for row in origins}
+    assert told.pop(thread) == (None, None)
+    assert told.pop(child) == (None, thread)
+    assert list(told.values()) == [(thread, None)]
+    asked = ask(database, {one.name: one.sql for one in EXAMPLES}["requests"])
+    assert sorted(row["request"] for row in asked) == ["FIRST please", "SECOND please"]
+
+
 def test_each_scripted_fact_is_found_by_the_statement_that_the_documentation_has(prefix, home):
     """Request, steering, call, output, delegation, final answer and interruption."""
     project = home / "project"
