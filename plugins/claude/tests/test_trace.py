@@ -86,6 +86,15 @@ def test_a_transcript_is_the_first_session_that_it_names():
     ]
 
 
+def test_a_session_began_with_its_first_record_that_tells_a_time():
+    """A fork's first records tell none."""
+    mode = {"type": "mode", "sessionId": "s-1"}
+    later = typed("b", timestamp="2026-11-30T04:00:00.000Z")
+    found = project("/x", None).feed(lines(mode, mode | {"timestamp": "odd"}, typed("a"), later))
+    told = [one.created_at for one in found if isinstance(one, SessionFact)]
+    assert [one for one in told if one is not None] == [1796007600000]
+
+
 def test_a_subagents_transcript_is_the_agent_that_the_session_started():
     found = list(project("/x", None).feed(lines(prompt("do", isSidechain=True, agentId="a7"))))
     assert (found[0].native_id, found[0].delegated_from.native_id) == ("a7", "s-1")

@@ -35,7 +35,7 @@ class Course:
     """How far a projection is; all that it remembers is in `_at`."""
 
     def __init__(self, state: bytes | None) -> None:
-        # session, line: identity. cwd: whether it is known. named: the rank of its name.
+        # session, line: identity. cwd, began: whether they are known. named: the rank of its name.
         # forked: where its history comes from.
         # loop: the last one. running: whether it goes on; outcome: how it ended. modelled: whether
         # its model is known. asked, answered: whether a person, and the model, said anything in
@@ -48,6 +48,7 @@ class Course:
             "session": None,
             "line": 0,
             "cwd": False,
+            "began": False,
             "named": 0,
             "forked": None,
             "loop": None,
@@ -84,6 +85,9 @@ class Course:
             if not at["cwd"] and found.cwd is not None:
                 at["cwd"] = True
                 yield SessionFact(at["session"], at["line"], working_directory=found.cwd)
+            if not at["began"] and (began := instant_ms(found.timestamp)) is not None:
+                at["began"] = True
+                yield SessionFact(at["session"], at["line"], created_at=began)
             yield from self._told(found)
             return
         if found.kind == "summary":
@@ -93,11 +97,13 @@ class Course:
         if not native:
             return
         at |= {"session": native, "line": found.line.number, "cwd": found.cwd is not None}
+        began = instant_ms(found.timestamp)
+        at["began"] = began is not None
         parent = found.session_id if native == found.agent_id else None
         yield SessionFact(
             native,
             found.line.number,
-            created_at=instant_ms(found.timestamp),
+            created_at=began,
             working_directory=found.cwd,
             delegated_from=None if parent is None else Link(found.line.number, native_id=parent),
         )
