@@ -1,12 +1,14 @@
-"""Files as a suite finds them before, and again after."""
+"""Files of tests: those beside a test, and those a suite finds before and again after."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import ModuleType
 
 
 def facts_of(roots: Iterable[str]) -> dict[str, tuple[bytes, int, int]]:
@@ -24,3 +26,15 @@ def facts_of(roots: Iterable[str]) -> dict[str, tuple[bytes, int, int]]:
             # Reading for the check must not be what changes the source.
             os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     return found
+
+
+def neighbour(test: str, name: str) -> ModuleType:
+    """The module in the file `name`.py beside the file `test`, anew; such files are no package."""
+    directory = os.path.dirname(os.path.abspath(test))
+    label = "".join(letter if letter.isalnum() else "_" for letter in f"{directory}_{name}")
+    spec = importlib.util.spec_from_file_location(label, os.path.join(directory, f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

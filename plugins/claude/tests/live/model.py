@@ -1,87 +1,39 @@
-"""A scripted model on loopback: Anthropic messages, streamed.
+"""A scripted model: Anthropic messages, whole or streamed.
 
-A script maps a word to turns. The word in the first user message that holds one picks the script,
-the number of assistant messages picks the turn: nothing is kept between requests, so that resumed
-sessions and retries replay. A turn is a list of `(tool, input)`, the input as a JSON text or a
-value; an empty turn says "done".
+The word in the first user message that holds one picks the script, the number of assistant
+messages the turn. A turn is a list of `(tool, input)`, the input as a JSON text or a value; an
+empty turn says "done".
 """
 
 from __future__ import annotations
 
 import json
-import threading
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Turn = list[tuple[str, Any]]
+from yarp.testing.live import EVENTS, JSON, ScriptedModel, as_json, events
 
 
-class Model:
-    """Serves until `close`; `requests` holds every body that asked for a message."""
+class Model(ScriptedModel):
+    """Its `requests` are those that asked for a message."""
 
-    def __init__(self, scripts: dict[str, list[Turn]]) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self._scripts = scripts
-        model = self
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[str, str]:
+        if "count_tokens" in path:
+            return JSON, json.dumps({"input_tokens": 100})
+        self.requests.append(body)
+        calls = self.calls(body)
+        if not body.get("stream"):
+            return JSON, json.dumps(message(body, calls))
+        return EVENTS, events(stream(body, calls))
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def do_HEAD(self) -> None:
-                self._json({})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                if "count_tokens" in self.path:
-                    self._json({"input_tokens": 100})
-                    return
-                model.requests.append(body)
-                blocks = model.answer(body)
-                if not body.get("stream"):
-                    self._json(message(body, blocks))
-                    return
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.send_header("Connection", "close")
-                self.end_headers()
-                for event in stream(body, blocks):
-                    text = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
-                    self.wfile.write(text.encode())
-                self.close_connection = True
-
-            def _json(self, value: object) -> None:
-                data = json.dumps(value).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def answer(self, body: dict[str, Any]) -> list[tuple[str, str, str]]:
+    def calls(self, body: dict[str, Any]) -> list[tuple[str, str, str]]:
         """The tool calls to make: id, tool, input as JSON."""
         users = [text_of(m["content"]) for m in body["messages"] if m["role"] == "user"]
-        word = next((word for text in users for word in self._scripts if word in text), None)
         number = sum(m["role"] == "assistant" for m in body["messages"])
-        turns = self._scripts[word] if word and body.get("tools") else []
-        turn = turns[number] if number < len(turns) else []
+        word, turn = self.turn(users if body.get("tools") else (), number)
         return [
-            (
-                f"call_{word}_{number}_{index}",
-                tool,
-                value if isinstance(value, str) else json.dumps(value),
-            )
-            for index, (tool, value) in enumerate(turn)
+            (f"call_{word}_{number}_{index}", tool, as_json(value))
+            for index, (tool, value) in enumerate(turn or ())
         ]
 
     def results(self) -> dict[str, str]:

@@ -6,7 +6,6 @@ Installs Claude Code from npm into `YARP_TEST_AGENTS` (kept), else into a tempor
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import os
 import shlex
@@ -18,6 +17,9 @@ from pathlib import Path
 
 import pytest
 import zstandard
+
+from yarp.testing.files import neighbour
+from yarp.testing.live import from_npm
 
 HERE = Path(__file__).parent
 PACKAGE = "@anthropic-ai/claude-code@2.1.332"
@@ -48,32 +50,14 @@ BYPASS = "--dangerously-skip-permissions"
 pytestmark = pytest.mark.slow
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(f"yarp_claude_live_{name}", HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-Model = module("model").Model
+Model = neighbour(__file__, "model").Model
 
 
 @pytest.fixture(scope="module")
 def binaries(tmp_path_factory):
     """The folder that has the program `claude`."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed")
-    kept = os.environ.get("YARP_TEST_AGENTS")
-    prefix = (Path(kept) if kept else tmp_path_factory.mktemp("agents")) / "claude"
-    found = prefix / "node_modules" / ".bin"
-    if not (found / "claude").exists():
-        prefix.mkdir(parents=True, exist_ok=True)
-        (prefix / "package.json").write_text('{"name": "agents", "private": true}')
-        words = ["npm", "install", "--no-audit", "--no-fund", PACKAGE]
-        done = subprocess.run(words, cwd=prefix, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"npm cannot install {PACKAGE}: {done.stderr.strip()[-300:]}")
-    return found
+    found = from_npm("claude", "claude", PACKAGE, factory=tmp_path_factory)
+    return found / "node_modules" / ".bin"
 
 
 @pytest.fixture

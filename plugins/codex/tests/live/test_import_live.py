@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -15,6 +14,7 @@ from yarp.dataset.database import Dataset
 from yarp.dataset.extract import extract
 from yarp.dataset.report import issues, verify
 from yarp.plugin import Importer
+from yarp.testing.files import neighbour
 from yarp_codex.importer import ADAPTER_VERSION, OPTIONS, discover, read
 
 HERE = Path(__file__).parent
@@ -26,14 +26,7 @@ DIRECT, CODE, PLAIN = "gpt-5.5", "gpt-6-sol", "gpt-5-codex"
 pytestmark = pytest.mark.slow
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(f"yarp_codex_import_{name}", HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-Model, agent = module("model").Model, module("agent")
+Model, agent = neighbour(__file__, "model").Model, neighbour(__file__, "agent")
 
 
 class Home:

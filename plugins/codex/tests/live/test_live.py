@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -14,6 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from yarp.testing.files import neighbour
 
 HERE = Path(__file__).parent
 YARP = [sys.executable, "-m", "yarp"]
@@ -37,14 +38,7 @@ FAILING, LARGE = "python3 -m unittest -v test_rows", "python3 -m unittest -v tes
 pytestmark = pytest.mark.slow
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(f"yarp_codex_live_{name}", HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-Model, agent = module("model").Model, module("agent")
+Model, agent = neighbour(__file__, "model").Model, neighbour(__file__, "agent")
 
 
 @pytest.fixture

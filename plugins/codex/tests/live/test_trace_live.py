@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import time
 from collections import Counter
-from pathlib import Path
 
 import orjson
 import pytest
@@ -15,9 +13,9 @@ from yarp.index import query
 from yarp.index.examples import EXAMPLES
 from yarp.index.store import open_readonly
 from yarp.index.sync import sync
+from yarp.testing.files import neighbour
 from yarp_codex.trace import reader
 
-HERE = Path(__file__).parent
 DIRECT, CODE, PLAIN = "gpt-5.5", "gpt-6-sol", "gpt-5-codex"
 ITEMS = """
     SELECT json_extract(semantic, '$.role'), json_extract(semantic, '$.evidence_strength'), text
@@ -27,14 +25,7 @@ ITEMS = """
 pytestmark = pytest.mark.slow
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(f"yarp_codex_trace_{name}", HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-Model, agent = module("model").Model, module("agent")
+Model, agent = neighbour(__file__, "model").Model, neighbour(__file__, "agent")
 
 
 @pytest.fixture

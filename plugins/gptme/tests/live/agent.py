@@ -6,7 +6,6 @@ it by a second environment that looks into gptme's, so that nothing is written i
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -19,19 +18,15 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from yarp.testing.files import neighbour
+from yarp.testing.live import folder
+
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[3]
 PACKAGE = "gptme==0.35.1"
 YARP = [sys.executable, "-m", "yarp"]
 PATIENCE_S = 120
 TOOLS = "shell,save,patch,read,ipython"
-
-
-def module(name):
-    spec = importlib.util.spec_from_file_location(f"yarp_gptme_live_{name}", HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
 
 
 def until(found, patience_s=60):
@@ -44,8 +39,7 @@ def until(found, patience_s=60):
 
 def installed(tmp_path_factory):
     """gptme's own interpreter."""
-    kept = os.environ.get("YARP_TEST_AGENTS")
-    prefix = (Path(kept) if kept else tmp_path_factory.mktemp("agents")) / "gptme"
+    prefix = folder(tmp_path_factory) / "gptme"
     python = prefix / "bin" / "python"
     if not (prefix / "bin" / "gptme").exists():
         # A fresh environment: an unfinished one of an earlier run is made anew.
@@ -138,7 +132,7 @@ class Place:
 
     def run(self, turns, **options):
         """Let the model play its turns; the model, which holds every request."""
-        model = module("model").Model({"demo": turns})
+        model = neighbour(__file__, "model").Model({"demo": turns})
         model.word = "demo"
         process = self.start(model, **options)
         try:

@@ -1,80 +1,40 @@
-"""A scripted model on loopback: OpenAI chat completions, whole or streamed.
+"""A scripted model: OpenAI chat completions, whole or streamed.
 
-A script maps a word to turns. The word in a user message picks the script, the number of
-assistant messages picks the turn: nothing is kept between requests, so that retries replay. A
-turn is a list of `(tool, arguments)`, or a text, which is how tools are called in markdown;
-past the last turn it says "done".
+The word in a user message picks the script, the number of assistant messages the turn. A turn is
+a list of `(tool, arguments)`, or a text, which is how tools are called in markdown; past the last
+turn it says "done".
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Turn = str | list[tuple[str, Any]]
+from yarp.testing.live import EVENTS, JSON, ScriptedModel, as_json, results_of_chat, text_of
 
 
-class Model:
-    """Serves until `close`; `requests` holds every body that asked for a completion."""
+class Model(ScriptedModel):
+    base = "/v1"
 
-    def __init__(self, scripts: dict[str, list[Turn]]) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self._scripts = scripts
-        model = self
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[str, str]:
+        self.requests.append(body)
+        message = self.message(body)
+        if not body.get("stream"):
+            return JSON, json.dumps(completion(message))
+        return EVENTS, "".join(f"data: {event}\n\n" for event in streamed(message))
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def do_GET(self) -> None:
-                self._send("application/json", json.dumps({"object": "list", "data": []}))
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                model.requests.append(body)
-                message = model.answer(body)
-                if not body.get("stream"):
-                    self._send("application/json", json.dumps(completion(message)))
-                    return
-                events = "".join(f"data: {event}\n\n" for event in streamed(message))
-                self._send("text/event-stream", events)
-
-            def _send(self, kind: str, text: str) -> None:
-                data = text.encode()
-                self.send_response(200)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+    def message(self, body: dict[str, Any]) -> dict[str, Any]:
         messages = body["messages"]
         said = [text_of(m["content"]) for m in messages if m["role"] == "user"]
-        word = next((word for text in said for word in self._scripts if word in text), None)
         number = sum(message["role"] == "assistant" for message in messages)
-        turns = self._scripts[word] if word else []
-        turn = turns[number] if number < len(turns) else "done"
-        if isinstance(turn, str):
-            return {"role": "assistant", "content": turn}
+        word, turn = self.turn(said, number)
+        if turn is None or isinstance(turn, str):
+            return {"role": "assistant", "content": "done" if turn is None else turn}
         calls = [
             {
                 "id": f"call_{word}_{number}_{index}",
                 "type": "function",
-                "function": {
-                    "name": tool,
-                    "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
-                },
+                "function": {"name": tool, "arguments": as_json(arguments)},
             }
             for index, (tool, arguments) in enumerate(turn)
         ]
@@ -82,12 +42,7 @@ class Model:
 
     def results(self) -> dict[str, str]:
         """What the model was given for each call id, last."""
-        return {
-            message["tool_call_id"]: text_of(message["content"])
-            for body in self.requests
-            for message in body["messages"]
-            if message["role"] == "tool"
-        }
+        return results_of_chat(self.requests)
 
     def told(self) -> str:
         """All that stands in the last request."""
@@ -115,9 +70,3 @@ def streamed(message: dict[str, Any]) -> list[str]:
     reason = "tool_calls" if "tool_calls" in message else "stop"
     choices.append({"index": 0, "delta": {}, "finish_reason": reason})
     return [*(json.dumps({**chunk, "choices": [choice]}) for choice in choices), "[DONE]"]
-
-
-def text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text", "") for part in content or [])

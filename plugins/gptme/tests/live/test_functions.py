@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+from yarp.testing.files import neighbour
+
 pytestmark = pytest.mark.slow
 
-spec = importlib.util.spec_from_file_location("yarp_gptme_live_agent", HERE / "agent.py")
-agent = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(agent)
+agent = neighbour(__file__, "agent")
 
 BEGIN = """
 import contextlib, io, json, os, pathlib, sys, threading, time

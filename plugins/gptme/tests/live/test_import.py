@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
 from yarp.dataset.database import Dataset
+from yarp.testing.files import neighbour
 
-HERE = Path(__file__).parent
-SPEC = importlib.util.spec_from_file_location("yarp_gptme_live", HERE / "test_live.py")
-live = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(live)
+live = neighbour(__file__, "test_live")
 binaries, place = live.binaries, live.place
 
 pytestmark = pytest.mark.slow

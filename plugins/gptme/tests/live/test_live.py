@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+from yarp.testing.files import neighbour
+
 PATCH = "<<<<<<< ORIGINAL\na\n=======\nb\n>>>>>>> UPDATED"
 pytestmark = pytest.mark.slow
 
-spec = importlib.util.spec_from_file_location("yarp_gptme_live_agent", HERE / "agent.py")
-agent = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(agent)
+agent = neighbour(__file__, "agent")
 
 
 @pytest.fixture(scope="module")
@@ -323,7 +320,7 @@ def test_a_command_that_the_user_keeps_from_being_stored_is_not(place):
 
 
 def test_an_interrupted_command_is_cancelled_and_its_call_says_so(place):
-    model = agent.module("model").Model(
+    model = neighbour(__file__, "model").Model(
         {"demo": [[("shell", {"command": "seq 1 60000; sleep 60"})]]}
     )
     model.word = "demo"
@@ -354,7 +351,7 @@ def test_an_interrupted_command_is_cancelled_and_its_call_says_so(place):
 
 def test_a_killed_gptme_leaves_what_is_partial_and_stays_partial(place):
     waits = f"until [ -e {place.home}/gate ]; do sleep 0.05; done"
-    model = agent.module("model").Model(
+    model = neighbour(__file__, "model").Model(
         {
             "demo": [
                 [("shell", {"command": f"echo kept; {waits}", "background": "true"})],

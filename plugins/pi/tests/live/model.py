@@ -1,62 +1,33 @@
-"""A scripted model on loopback: OpenAI chat completions, streamed, for Pi's `openai-completions`.
+"""A scripted model: OpenAI chat completions, streamed, for Pi's `openai-completions`.
 
-A script maps a word to turns. The word in the first user message picks the script, the number
-of assistant messages picks the turn: nothing is kept between requests, so that forks, resumed
-sessions and retries replay. A turn is a list of `(tool, arguments)`, the arguments as a JSON
-text or a value; an empty turn says "done". Call ids repeat between sessions on purpose.
+The word in the first user message picks the script, the number of assistant messages the turn. A
+turn is a list of `(tool, arguments)`, the arguments as a JSON text or a value; an empty turn says
+"done". Call ids repeat between sessions on purpose.
 """
 
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Turn = list[tuple[str, Any]]
+from yarp.testing.live import EVENTS, ScriptedModel, as_json, results_of_chat, text_of
 
 
-class Model:
-    """Serves until `close`; `requests` holds every body that was received."""
+class Model(ScriptedModel):
+    base = "/v1"
 
-    def __init__(self, scripts: dict[str, list[Turn]]) -> None:
-        self.requests: list[dict[str, Any]] = []
-        self._scripts = scripts
-        model = self
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[str, str]:
+        self.requests.append(body)
+        return EVENTS, "".join(f"data: {event}\n\n" for event in self.events(body))
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *_: object) -> None:
-                pass
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                model.requests.append(body)
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.end_headers()
-                for event in model.answer(body):
-                    self.wfile.write(f"data: {event}\n\n".encode())
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-    def answer(self, body: dict[str, Any]) -> list[str]:
+    def events(self, body: dict[str, Any]) -> list[str]:
         messages = body["messages"]
         first = next(text_of(m["content"]) for m in messages if m["role"] == "user")
-        word = next((word for word in self._scripts if word in first), None)
         number = sum(message["role"] == "assistant" for message in messages)
-        turns = self._scripts[word] if word else []
-        turn = turns[number] if number < len(turns) else []
+        word, turn = self.turn([first], number)
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": "" if turn else "done"}]
-        for index, (tool, arguments) in enumerate(turn):
-            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-            function = {"name": tool, "arguments": text}
+        for index, (tool, arguments) in enumerate(turn or ()):
+            function = {"name": tool, "arguments": as_json(arguments)}
             call = {"index": index, "id": f"call_{word}_{number}_{index}", "type": "function"}
             deltas.append({"tool_calls": [{**call, "function": function}]})
         chunk = {"id": "chunk", "object": "chat.completion.chunk", "created": 0, "model": "mock"}
@@ -69,15 +40,4 @@ class Model:
 
     def results(self) -> dict[str, str]:
         """What the model was given for each call id, last."""
-        return {
-            message["tool_call_id"]: text_of(message["content"])
-            for body in self.requests
-            for message in body["messages"]
-            if message["role"] == "tool"
-        }
-
-
-def text_of(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text", "") for part in content or [])
+        return results_of_chat(self.requests)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import collections
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 from yarp.dataset.database import Dataset
+from yarp.testing.files import neighbour
 
-HERE = Path(__file__).parent
-SPEC = importlib.util.spec_from_file_location("yarp_pi_live", HERE / "test_live.py")
-live = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(live)
+live = neighbour(__file__, "test_live")
 prefix, place = live.prefix, live.place
 
 pytestmark = pytest.mark.slow

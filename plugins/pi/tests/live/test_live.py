@@ -6,7 +6,6 @@ Installs Pi from npm into `YARP_TEST_AGENTS` (kept), else into a temporary folde
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 import os
 import re
@@ -20,6 +19,9 @@ import uuid
 from pathlib import Path
 
 import pytest
+
+from yarp.testing.files import neighbour
+from yarp.testing.live import from_npm
 
 HERE = Path(__file__).parent
 PACKAGES = {
@@ -46,36 +48,13 @@ for number in range(300):
 pytestmark = pytest.mark.slow
 
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(f"yarp_pi_live_{name}", HERE / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-Model, Pi = module("model").Model, module("agent").Pi
-
-
-def installed(name, program, packages, tmp_path_factory):
-    """The folder of an npm prefix that has `packages`, installed unless it is there already."""
-    if shutil.which("npm") is None:
-        pytest.skip("npm is not installed")
-    kept = os.environ.get("YARP_TEST_AGENTS")
-    found = (Path(kept) if kept else tmp_path_factory.mktemp("agents")) / name
-    if not (found / "node_modules" / ".bin" / program).exists():
-        found.mkdir(parents=True, exist_ok=True)
-        (found / "package.json").write_text('{"name": "agents", "private": true}')
-        words = ["npm", "install", "--no-audit", "--no-fund", *packages]
-        done = subprocess.run(words, cwd=found, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"npm cannot install {name}: {done.stderr.strip()[-300:]}")
-    return found
+Model, Pi = neighbour(__file__, "model").Model, neighbour(__file__, "agent").Pi
 
 
 @pytest.fixture(scope="module", params=PACKAGES)
 def prefix(request, tmp_path_factory):
-    packages = ["node@22", PACKAGES[request.param]]
-    return installed(f"pi-{request.param}", "pi", packages, tmp_path_factory)
+    packages = ("node@22", PACKAGES[request.param])
+    return from_npm(f"pi-{request.param}", "pi", *packages, factory=tmp_path_factory)
 
 
 @pytest.fixture
@@ -500,9 +479,8 @@ def test_calls_that_a_script_makes_are_kept_and_never_shortened(prefix, place):
 
 
 def test_the_extension_is_strict_typescript(tmp_path_factory):
-    compiler = installed(
-        "typescript", "tsc", ["typescript@5.9", "@types/node@20"], tmp_path_factory
-    )
+    packages = ("typescript@5.9", "@types/node@20")
+    compiler = from_npm("typescript", "tsc", *packages, factory=tmp_path_factory)
     modules = compiler / "node_modules"
     done = subprocess.run(
         [modules / ".bin" / "tsc", "-p", HERE.parents[1], "--typeRoots", modules / "@types"],
