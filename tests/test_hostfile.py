@@ -304,3 +304,41 @@ def test_a_program_whose_path_json_cannot_hold_is_refused(monkeypatch):
     monkeypatch.setattr(hostfile, "program", lambda: ["/opt/\udcff/yarp"])
     with pytest.raises(DataError, match="no Unicode"):
         hostfile.command("acme")
+
+
+def test_both_scopes_are_looked_at_and_what_is_amiss_has_a_note(yarp_home, path):
+    entry = Entry(("hooks", "before", "[]"), {"command": "/opt/yarp hook --before acme"})
+    files = {"user": str(path), "project": str(yarp_home / "shop" / "hooks.json")}
+
+    def looked():
+        return hostfile.places(files.__getitem__, [entry], host="acme")
+
+    def probed():
+        found = hostfile.probes(files.__getitem__, {"n": 1}, host="acme")
+        return [(one.words, one.event, one.where) for one in found]
+
+    assert [(place.path, place.standing) for place in looked()[0]] == [
+        (files["user"], False),
+        (files["project"], False),
+    ]
+    assert (looked()[1], probed()) == ([], [])
+
+    hostfile.install(files["project"], [entry], host="acme", dry_run=False)
+    after = Entry(("hooks", "after", "[]"), {"command": "/opt/yarp hook acme"})
+    hostfile.install(files["user"], [entry, after], host="acme", dry_run=False)
+    places, notes = looked()
+    assert [(place.standing, place.again) for place in places] == [
+        (None, "yarp install acme"),
+        (True, "yarp install acme --scope project"),
+    ]
+    assert notes == [f"{path} holds hooks of another YARP; run: yarp install acme"]
+    words = ("/bin/sh", "-c", "/opt/yarp hook --before acme")
+    assert probed() == [(words, {"n": 1}, files["user"]), (words, {"n": 1}, files["project"])]
+
+    path.write_text("{")
+    places, notes = looked()
+    assert [place.path for place in places] == [files["project"]]
+    (note,) = notes
+    assert note.startswith(f"{path}: line 1")
+    assert note.endswith(".")
+    assert [where for _, _, where in probed()] == [files["project"]]

@@ -15,16 +15,19 @@ import hashlib
 import json
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, evolve, frozen
 
 from yarp import jsontext, paths, wholefile
-from yarp.errors import DataError, StorageError
+from yarp.errors import DataError, StorageError, YarpError
+from yarp.types import Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+_SCOPES = ("user", "project")
 
 
 @frozen
@@ -39,6 +42,15 @@ class Entry:
     path: tuple[str, ...]
     value: Any
     needed: bool = False
+
+
+@frozen
+class Place:
+    """The file of a scope: how our entries stand in it, and the command that writes them anew."""
+
+    path: str
+    standing: bool | None
+    again: str
 
 
 @frozen
@@ -228,6 +240,43 @@ def commands(path: str, *, host: str, comments: bool = False) -> list[str]:
     with _naming(path):
         found = jsontext.parse(file.text, comments=comments).value
     return [text for text in _strings(found) if _is_ours(text, file.marks)]
+
+
+def places(
+    file: Callable[[str], str], entries: Iterable[Entry], *, host: str, comments: bool = False
+) -> tuple[list[Place], list[str]]:
+    """How `entries` stand in the files of both scopes, with a note for each that is amiss.
+
+    `file` gives the path for a scope, `user` or `project`. What cannot be read has a note alone.
+    """
+    wanted, found, notes = tuple(entries), list[Place](), list[str]()
+    for scope in _SCOPES:
+        path = file(scope)
+        again = f"yarp install {host}" + ("" if scope == "user" else f" --scope {scope}")
+        try:
+            place = Place(path, standing(path, wanted, host=host, comments=comments), again)
+        except YarpError as error:
+            notes.append(f"{error}.")
+            continue
+        found.append(place)
+        if place.standing is None:
+            notes.append(f"{path} holds hooks of another YARP; run: {again}")
+    return found, notes
+
+
+def probes(
+    file: Callable[[str], str], event: dict[str, object], *, host: str, comments: bool = False
+) -> list[Probe]:
+    """The hooks before a call, as they stand in the files of both scopes; `file` as in `places`."""
+    found = []
+    for path in map(file, _SCOPES):
+        with suppress(YarpError):  # `places` tells of a file that cannot be read
+            found += [
+                Probe(["/bin/sh", "-c", text], event, path)
+                for text in commands(path, host=host, comments=comments)
+                if "--before" in text
+            ]
+    return found
 
 
 class _File:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from yarp.plugin import Health, Probe, YarpError, hostfile
+from yarp.plugin import Health, Probe, hostfile
 from yarp_claude.events import MANAGED, settings_files, writable
 
 _HOST = "claude"
@@ -71,19 +71,10 @@ def uninstall(scope: str, dry_run: bool, directory: str | None) -> list[str]:
 
 def health(directory: str | None) -> Health:
     """Whether Claude Code is here, its version, and whether the hooks are in place."""
-    notes: list[str] = []
-    hooked_in = False
-    for scope in ("user", "project"):
-        path = _settings_file(scope, directory)
-        try:
-            standing = hostfile.standing(path, _entries(), host=_HOST)
-        except YarpError as error:
-            notes.append(f"{error}.")
-            continue
-        if standing is None:
-            again = "yarp install claude" + ("" if scope == "user" else " --scope project")
-            notes.append(f"{path} holds hooks of another YARP; run: {again}.")
-        hooked_in = hooked_in or standing is not False
+    places, notes = hostfile.places(
+        lambda scope: _settings_file(scope, directory), _entries(), host=_HOST
+    )
+    hooked_in = any(place.standing is not False for place in places)
     problems = _problems(directory)
     program = shutil.which("claude")
     return Health(
@@ -101,19 +92,7 @@ def health(directory: str | None) -> Health:
 
 def probe(directory: str | None) -> list[Probe]:
     """The hooks before a call, as they stand in the settings."""
-    found = []
-    for scope in ("user", "project"):
-        path = _settings_file(scope, directory)
-        for group in _listed(_read(path), "hooks", _BEFORE):
-            for hook in _listed(group, "hooks"):
-                command = hook.get("command") if isinstance(hook, dict) else None
-                if isinstance(command, str) and "yarp" in command and "hook" in command:
-                    found.append(Probe(["/bin/sh", "-c", command], _event(directory), path))
-    return found
-
-
-def _event(directory: str | None) -> dict[str, Any]:
-    return {
+    event: dict[str, object] = {
         "session_id": "yarp-doctor",
         "hook_event_name": _BEFORE,
         "cwd": _directory(directory),
@@ -122,6 +101,7 @@ def _event(directory: str | None) -> dict[str, Any]:
         "tool_input": {"command": "true"},
         "tool_use_id": "yarp-doctor",
     }
+    return hostfile.probes(lambda scope: _settings_file(scope, directory), event, host=_HOST)
 
 
 # -- what is written ----------------------------------------------------------------------------
@@ -190,12 +170,6 @@ def _read(path: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _listed(value: Any, *keys: str) -> list[Any]:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, list) else []
 
 
 def _last_call_ms() -> int | None:

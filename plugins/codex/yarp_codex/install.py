@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
-from contextlib import suppress
 from typing import Any
 
-from yarp.plugin import Health, Probe, YarpError, hostfile
+from yarp.plugin import Health, Probe, hostfile
 from yarp_codex.appserver import AppServer, version
 from yarp_codex.settings import Settings
 from yarp_codex.turn import last_call_ms
@@ -69,23 +68,16 @@ def uninstall(scope: str, dry_run: bool, directory: str | None) -> list[str]:
 def health(directory: str | None) -> Health:
     """Whether Codex is here, its version, and whether its hooks are in place and trusted."""
     codex = shutil.which("codex")
-    notes: list[str] = []
+    places, notes = hostfile.places(
+        lambda scope: _hooks_file(scope, directory), _entries(), host=_HOST
+    )
     hooked_in = False
-    for scope in ("user", "project"):
-        path = _hooks_file(scope, directory)
-        again = "yarp install codex" + ("" if scope == "user" else " --scope project")
-        try:
-            standing = hostfile.standing(path, _entries(), host=_HOST)
-        except YarpError as error:
-            notes.append(f"{error}.")
-            continue
-        if standing is None:
-            notes.append(f"{path} holds hooks of another YARP; run: {again}")
-        elif standing:
-            problem = _problem(path, directory) if codex else None
+    for place in places:
+        if place.standing:
+            problem = _problem(place.path, directory) if codex else None
             hooked_in = hooked_in or problem is None
             if problem is not None:
-                notes.append(f"{problem}; run: {again}")
+                notes.append(f"{problem}; run: {place.again}")
     return Health(
         installed=codex is not None,
         hooked_in=hooked_in,
@@ -109,16 +101,7 @@ def probe(directory: str | None) -> list[Probe]:
         "tool_input": {"command": "true"},
         "tool_use_id": "yarp-doctor",
     }
-    found = []
-    for scope in ("user", "project"):
-        path = _hooks_file(scope, directory)
-        with suppress(YarpError):  # `health` tells of a file that cannot be read
-            found += [
-                Probe(["/bin/sh", "-c", command], event, path)
-                for command in hostfile.commands(path, host=_HOST)
-                if "--before" in command
-            ]
-    return found
+    return hostfile.probes(lambda scope: _hooks_file(scope, directory), event, host=_HOST)
 
 
 def sandbox(directory: str | None) -> list[str] | None:  # noqa: ARG001 - it is the user's own

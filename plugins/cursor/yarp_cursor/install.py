@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from contextlib import suppress
 
-from yarp.plugin import Health, Probe, YarpError, hostfile
+from yarp.plugin import Health, Probe, hostfile
 
 _HOST = "cursor"
 # Seconds. Before a call, the archive is waited for; after one, for two seconds at most.
@@ -45,20 +44,13 @@ def uninstall(scope: str, dry_run: bool, directory: str | None) -> list[str]:
 
 def health(directory: str | None) -> Health:
     """Whether Cursor is here, its version, and whether the hooks are in place."""
-    notes: list[str] = []
+    places, notes = hostfile.places(
+        lambda scope: _hooks_file(scope, directory), _entries(), host=_HOST, comments=True
+    )
     hooked_in = False
-    for scope in ("user", "project"):
-        path = _hooks_file(scope, directory)
-        try:
-            standing = hostfile.standing(path, _entries(), host=_HOST, comments=True)
-        except YarpError as error:
-            notes.append(f"{error}.")
-            continue
-        if standing is None:
-            again = "yarp install cursor" + ("" if scope == "user" else " --scope project")
-            notes.append(f"{path} holds hooks of another YARP; run: {again}")
-        elif standing:
-            problems = _problems(path)
+    for place in places:
+        if place.standing:
+            problems = _problems(place.path)
             notes += problems
             hooked_in = hooked_in or not problems
     program = shutil.which("cursor-agent") or shutil.which("cursor")
@@ -80,16 +72,9 @@ def probe(directory: str | None) -> list[Probe]:
         "tool_input": {"command": "true"},
         "tool_use_id": "yarp-doctor",
     }
-    found = []
-    for scope in ("user", "project"):
-        path = _hooks_file(scope, directory)
-        with suppress(YarpError):  # `health` tells of a file that cannot be read
-            found += [
-                Probe(["/bin/sh", "-c", command], event, path)
-                for command in hostfile.commands(path, host=_HOST, comments=True)
-                if "--before" in command
-            ]
-    return found
+    return hostfile.probes(
+        lambda scope: _hooks_file(scope, directory), event, host=_HOST, comments=True
+    )
 
 
 def _hooks_file(scope: str, directory: str | None) -> str:
