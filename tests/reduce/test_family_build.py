@@ -9,6 +9,7 @@ from yarp.reduce.marker import Recovery
 from yarp.reduce.rules.load import builtin_pack, compile_rules
 from yarp.reduce.rules.match import Selection
 from yarp.settings import Settings
+from yarp.testing.reducer import feed_in_blocks
 
 EXAMPLES = os.path.join(os.path.dirname(__file__), "../../yarp/reduce/rules/builtin/examples/build")
 
@@ -21,13 +22,7 @@ def recorded(name):
 def summarise(command, stdout=b"", stderr=b"", exit_code=1, block_bytes=1 << 20):
     """All pieces of a summary; None where the family declines."""
     family = Family(tuple(command.split()), {"success_bytes": 1024, "failure_bytes": 4096})
-    for stream, data in enumerate((stdout, stderr)):
-        start = 0
-        while start < len(data):
-            end = data.rfind(b"\n", start, start + block_bytes) + 1
-            end = end or data.find(b"\n", start) + 1 or len(data)
-            family.feed(stream, data[start:end])
-            start = end
+    feed_in_blocks(family, stdout, stderr, block_bytes=block_bytes)
     return family.finish(Status(exit_code))
 
 

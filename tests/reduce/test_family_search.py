@@ -5,17 +5,12 @@ import pytest
 
 from yarp.reduce.families.base import Status
 from yarp.reduce.families.search import FILES_KEPT, Family
+from yarp.testing.reducer import feed_in_blocks
 
 
 def summarise(command, stdout, stderr=b"", exit_code=0, block_bytes=1 << 20):
     family = Family(tuple(command.split()), {"success_bytes": 1024, "failure_bytes": 4096})
-    for stream, data in enumerate((stdout, stderr)):
-        start = 0
-        while start < len(data):
-            end = data.rfind(b"\n", start, start + block_bytes) + 1
-            end = end or data.find(b"\n", start) + 1 or len(data)
-            family.feed(stream, data[start:end])
-            start = end
+    feed_in_blocks(family, stdout, stderr, block_bytes=block_bytes)
     pieces = family.finish(Status(exit_code))
     return None if pieces is None else [piece.text.decode() for piece in pieces]
 

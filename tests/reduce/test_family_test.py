@@ -7,6 +7,7 @@ from yarp.reduce.families.base import Status
 from yarp.reduce.families.lines import split, wanted
 from yarp.reduce.families.test import Family, _named, _parser, _sniffed
 from yarp.reduce.families.test.report import Report, pieces
+from yarp.testing.reducer import feed_in_blocks
 
 RECORDINGS = os.path.join(os.path.dirname(__file__), "recordings", "test")
 
@@ -19,13 +20,7 @@ def recorded(name, part="stdout"):
 def summarise(command, stdout=b"", stderr=b"", exit_code=1, block_bytes=1 << 20):
     """All pieces of a summary, in order; None where the family declines."""
     family = Family(tuple(command.split()), {"success_bytes": 1024, "failure_bytes": 4096})
-    for stream, data in enumerate((stdout, stderr)):
-        start = 0
-        while start < len(data):
-            end = data.rfind(b"\n", start, start + block_bytes) + 1
-            end = end or data.find(b"\n", start) + 1 or len(data)
-            family.feed(stream, data[start:end])
-            start = end
+    feed_in_blocks(family, stdout, stderr, block_bytes=block_bytes)
     told = family.finish(Status(exit_code))
     return None if told is None else [piece.text.decode("utf-8", "replace") for piece in told]
 

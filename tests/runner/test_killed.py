@@ -11,6 +11,7 @@ import time
 import pytest
 
 from yarp.archive.verify import verify
+from yarp.testing.live import eventually
 
 PYTHON = sys.executable
 # `ls` is selected by a rule: its run prints nothing before it ends.
@@ -28,14 +29,6 @@ COUNTS = (
     "time.sleep(1000)\n"
 )
 OUT = b"".join(b"line %d\n" % n for n in range(10)) + b"late \xff\n"
-
-
-def eventually(what):
-    deadline = time.monotonic() + 30
-    while not (found := what()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def processes(word):

@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from yarp.archive.read import Reader
 from yarp.archive.verify import verify
+from yarp.testing.live import eventually
 
 PYTHON = sys.executable
 SAYS = (
@@ -27,14 +27,6 @@ SERVER = (
 )
 # What is closed, and the streams that the server holds.
 KINDS = {"stdout": ("2>/dev/null", "1"), "stderr": (">/dev/null", "2"), "both": ("", "1 2")}
-
-
-def eventually(what):
-    deadline = time.monotonic() + 30
-    while not (found := what()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def processes(yarp):

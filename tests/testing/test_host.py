@@ -172,25 +172,11 @@ class Exchange(HostSuite):
 
 
 @pytest.fixture
-def verdicts(tmp_path_factory, run_suites):
+def verdicts(faulty):
     """What the suite says of each host, from one run over all of them."""
-    from yarp.testing.plugin import PluginSite
-
-    folder = tmp_path_factory.mktemp("suites")
-    site = PluginSite(tmp_path_factory.mktemp("site"))
-    text = SUITE
-    for name, (changes, _) in FAULTS.items():
-        code = ACME
-        for before, after in changes:
-            assert before in code, name
-            code = code.replace(before, after)
-        site.install(name, code.replace("NAME", name))
-        text += f"\nclass Test{name}(Exchange):\n    __test__ = True\n    plugin = {name!r}\n"
-        if name not in SERVED:
-            text += f"    {SERVES} = None\n"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(site.path))
-        return run_suites(folder, text)
+    faulty.install(ACME, FAULTS)
+    bodies = {name: "" if name in SERVED else f"    {SERVES} = None\n" for name in FAULTS}
+    return faulty.run(SUITE, "Exchange", bodies)
 
 
 def test_the_suite_sees_each_fault_and_passes_the_host_that_is_right(verdicts):

@@ -58,30 +58,18 @@ def hold(verdicts, faults):
 
 
 @pytest.fixture
-def rule_verdicts(tmp_path_factory, run_suites):
-    from yarp.testing.plugin import PluginSite
-
-    folder = tmp_path_factory.mktemp("suites")
-    site = PluginSite(tmp_path_factory.mktemp("site"))
-    text = "from yarp.testing.rules import RuleSuite\n"
+def rule_verdicts(faulty):
     for name, (changes, _) in RULE_FAULTS.items():
-        rules = site.path / name
+        rules = faulty.site.path / name
         rules.mkdir()
-        toml = RULES
-        for before, after in changes:
-            assert before in toml
-            toml = toml.replace(before, after)
-        (rules / "acme.toml").write_text(toml)
+        (rules / "acme.toml").write_text(faulty.changed(RULES, changes))
         (rules / "out.txt").write_text(OUTPUT)
-        site.install(name, PACK.replace("NAME", name).replace("FOLDER", repr(str(rules))))
-        text += f"\nclass Test{name}(RuleSuite):\n    plugin = {name!r}\n"
-    site.install(
+        faulty.site.install(name, PACK.replace("NAME", name).replace("FOLDER", repr(str(rules))))
+    faulty.site.install(
         "bare", "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_rule_packs(): return []\n"
     )
-    text += "\nclass Testbare(RuleSuite):\n    plugin = 'bare'\n"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(site.path))
-        return run_suites(folder, text)
+    suite = "from yarp.testing.rules import RuleSuite\n"
+    return faulty.run(suite, "RuleSuite", dict.fromkeys([*RULE_FAULTS, "bare"], ""))
 
 
 def test_the_rule_suite_sees_each_fault_and_skips_by_name(rule_verdicts):
@@ -176,25 +164,13 @@ class Samples(ReducerSuite):
 
 
 @pytest.fixture
-def reducer_verdicts(tmp_path_factory, run_suites):
-    from yarp.testing.plugin import PluginSite
-
-    folder = tmp_path_factory.mktemp("suites")
-    site = PluginSite(tmp_path_factory.mktemp("site"))
-    text = SAMPLES
-    for name, (changes, _) in REDUCER_FAULTS.items():
-        code = REDUCER
-        for before, after in changes:
-            assert before in code, name
-            code = code.replace(before, after)
-        site.install(name, code.replace("NAME", name))
-        text += f"\nclass Test{name}(Samples):\n    __test__ = True\n    plugin = {name!r}\n"
-    text += "\nclass Testbare(Samples):\n    __test__ = True\n    plugin = 'bare'\n"
-    text += "\nclass Testnew(ReducerSuite):\n    plugin = 'right'\n"
-    site.install("bare", "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_reducers(): pass\n")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(site.path))
-        return run_suites(folder, text)
+def reducer_verdicts(faulty):
+    faulty.install(REDUCER, REDUCER_FAULTS)
+    faulty.site.install(
+        "bare", "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_reducers(): pass\n"
+    )
+    suite = SAMPLES + "\nclass Testnew(ReducerSuite):\n    plugin = 'right'\n"
+    return faulty.run(suite, "Samples", dict.fromkeys([*REDUCER_FAULTS, "bare"], ""))
 
 
 def test_the_reducer_suite_sees_each_fault_and_skips_by_name(reducer_verdicts):

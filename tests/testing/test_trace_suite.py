@@ -77,26 +77,14 @@ FAULTS = {
 
 
 @pytest.fixture
-def verdicts(tmp_path_factory, run_suites):
-    from yarp.testing.plugin import PluginSite
-
-    site = PluginSite(tmp_path_factory.mktemp("site"))
-    trace = ACME.with_name("conversation.jsonl").read_text()
-    text = SUITE.replace("TRACE", repr(trace))
-    for name, (changes, _) in FAULTS.items():
-        code = ACME.read_text().replace('"acme"', repr(name))
-        for before, after in changes:
-            assert before in code, before
-            code = code.replace(before, after)
-        site.install(name, code)
-        text += f"\nclass Test{name}(Base):\n    plugin = {name!r}\n"
-    site.install(
+def verdicts(faulty):
+    faulty.install(ACME.read_text().replace('"acme"', '"NAME"'), FAULTS)
+    faulty.site.install(
         "bare", "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_trace_readers(): return []\n"
     )
-    text += "\nclass Testbare(Base):\n    plugin = 'bare'\n"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(site.path))
-        return run_suites(tmp_path_factory.mktemp("suites"), text)
+    trace = ACME.with_name("conversation.jsonl").read_text()
+    suite = SUITE.replace("TRACE", repr(trace))
+    return faulty.run(suite, "Base", dict.fromkeys([*FAULTS, "bare"], ""))
 
 
 def test_the_trace_suite_sees_each_fault_and_skips_by_name(verdicts):

@@ -28,6 +28,48 @@ def facts_of(roots: Iterable[str]) -> dict[str, tuple[bytes, int, int]]:
     return found
 
 
+def tree(root: str, without: str = "/data") -> dict[str, str | bytes | None]:
+    """All below `root`: the target of a link, the bytes of a file; None: a directory.
+
+    Paths that hold `without` are passed over: what YARP itself keeps.
+    """
+    found: dict[str, str | bytes | None] = {}
+    for directory, folders, names in os.walk(root):
+        for path in (os.path.join(directory, name) for name in folders + names):
+            if without in path:
+                continue
+            if os.path.islink(path):
+                found[path] = os.readlink(path)
+            elif os.path.isdir(path):
+                found[path] = None
+            else:
+                with open(path, "rb") as file:
+                    found[path] = file.read()
+    return found
+
+
+def lay(path: str, kind: str, content: bytes | None) -> None:
+    """Put a configuration at `path`, as `kind` says.
+
+    A kind that is none of: missing, a folder, a symlink, read-only, is a plain file.
+    """
+    directory = os.path.dirname(path)
+    if kind != "missing":
+        os.makedirs(directory, exist_ok=True)
+    target = path
+    if kind == "a folder":
+        os.mkdir(path)
+    if kind == "a symlink":
+        target = os.path.join(os.path.dirname(directory), "dotfiles", os.path.basename(path))
+        os.mkdir(os.path.dirname(target))
+        os.symlink(target, path)
+    if content is not None:
+        with open(target, "wb") as file:
+            file.write(content)
+    if kind == "read-only":
+        os.chmod(path, 0o444)
+
+
 def neighbour(test: str, name: str) -> ModuleType:
     """The module in the file `name`.py beside the file `test`, anew; such files are no package."""
     directory = os.path.dirname(os.path.abspath(test))

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+PATIENCE_S = 60
 JSON, EVENTS = "application/json", "text/event-stream"
 
 
@@ -41,6 +43,15 @@ def from_npm(name: str, program: str, *packages: str, factory: pytest.TempPathFa
         if done.returncode:
             pytest.skip(f"npm cannot install {name}: {done.stderr.strip()[-300:]}")
     return found
+
+
+def eventually(found: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+    """Wait for something to be there; what it is."""
+    deadline = time.monotonic() + patience_s
+    while not (answer := found()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.02)
+    return answer
 
 
 class ScriptedModel:

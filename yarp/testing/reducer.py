@@ -45,6 +45,17 @@ _ODD = (b"", b"\n" * 500, b"\xff\x00\xfe\n" * 500, "日本語 😀\n".encode() *
 _OF_RE = frozenset({"collections", "enum", "functools", "re"})
 
 
+def feed_in_blocks(family: Any, *streams: bytes, block_bytes: int) -> None:
+    """Feed the streams as whole lines, in blocks of `block_bytes` or one longer line."""
+    for stream, data in enumerate(streams):
+        start = 0
+        while start < len(data):
+            end = data.rfind(b"\n", start, start + block_bytes) + 1
+            end = end or data.find(b"\n", start) + 1 or len(data)
+            family.feed(stream, data[start:end])
+            start = end
+
+
 @attrs.frozen
 class Sample:
     """A command's output, and what its summary must say."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from yarp.plugin import DataError, StorageError
+from yarp.testing.files import lay, tree
 from yarp_codex.install import health, install, probe, sandbox, uninstall
 
 FOREIGN = {"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "true"}]}]}}
@@ -41,18 +42,6 @@ def codex(home, monkeypatch):
     return home / ".codex"
 
 
-def tree(home):
-    return {
-        str(path): os.readlink(path)
-        if path.is_symlink()
-        else path.read_bytes()
-        if path.is_file()
-        else None
-        for path in home.rglob("*")
-        if "/data" not in str(path)
-    }
-
-
 KEPT = {
     "missing": None,
     "empty": b"",
@@ -69,25 +58,15 @@ REFUSED = {
 }
 
 
-def lay(home, kind, content):
+def laid(home, kind, content):
     path = home / ".codex" / "hooks.json"
-    path.parent.mkdir(exist_ok=True)
-    if kind == "a folder":
-        path.mkdir()
-    elif kind == "a symlink":
-        (home / "dotfiles").mkdir()
-        (home / "dotfiles" / "hooks.json").write_bytes(content)
-        path.symlink_to(home / "dotfiles" / "hooks.json")
-    elif content is not None:
-        path.write_bytes(content)
-    if kind == "read-only":
-        path.chmod(0o444)
+    lay(str(path), kind, content)
     return path
 
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_installing_and_uninstalling_leaves_every_byte(home, kind):
-    path = lay(home, kind, KEPT[kind])
+    path = laid(home, kind, KEPT[kind])
     before = tree(home)
     assert install("user", True, None)
     assert tree(home) == before
@@ -109,7 +88,7 @@ def test_installing_and_uninstalling_leaves_every_byte(home, kind):
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_file_that_codex_could_not_read_or_we_not_write_is_refused(home, kind):
     content, error, said = REFUSED[kind]
-    lay(home, kind, content)
+    laid(home, kind, content)
     before = tree(home)
     for dry_run in (True, False):
         with pytest.raises(error, match=said):

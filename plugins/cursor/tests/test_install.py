@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from yarp.plugin import DataError, StorageError
+from yarp.testing.files import lay, tree
 from yarp_cursor.install import health, install, probe, uninstall
 
 FOREIGN = {"version": 1, "hooks": {"preToolUse": [{"command": "lint", "matcher": "Shell"}]}}
@@ -33,38 +34,15 @@ def home(yarp_home, monkeypatch):
     return yarp_home
 
 
-def tree(home):
-    return {
-        str(path): os.readlink(path)
-        if path.is_symlink()
-        else path.read_bytes()
-        if path.is_file()
-        else None
-        for path in home.rglob("*")
-        if "/data" not in str(path)
-    }
-
-
-def lay(home, kind, content):
+def laid(home, kind, content):
     path = home / ".cursor" / "hooks.json"
-    if kind != "missing":
-        path.parent.mkdir(exist_ok=True)
-    if kind == "a folder":
-        path.mkdir()
-    elif kind == "a symlink":
-        (home / "dotfiles").mkdir()
-        (home / "dotfiles" / "hooks.json").write_bytes(content)
-        path.symlink_to(home / "dotfiles" / "hooks.json")
-    elif content is not None:
-        path.write_bytes(content)
-    if kind == "read-only":
-        path.chmod(0o444)
+    lay(str(path), kind, content)
     return path
 
 
 @pytest.mark.parametrize("kind", KEPT)
 def test_installing_and_uninstalling_leaves_every_byte(home, kind):
-    path = lay(home, kind, KEPT[kind])
+    path = laid(home, kind, KEPT[kind])
     before = tree(home)
     assert install("user", True, None)
     assert tree(home) == before
@@ -86,7 +64,7 @@ def test_installing_and_uninstalling_leaves_every_byte(home, kind):
 @pytest.mark.parametrize("kind", REFUSED)
 def test_a_file_that_cannot_take_it_is_refused(home, kind):
     content, error, said = REFUSED[kind]
-    lay(home, kind, content)
+    laid(home, kind, content)
     before = tree(home)
     for dry_run in (True, False):
         with pytest.raises(error, match=said):
@@ -112,7 +90,7 @@ def test_the_entries_are_flat_start_this_yarp_and_do_not_fail_closed(home):
 
 
 def test_the_users_own_hooks_stay_when_the_file_was_edited_since(home):
-    path = lay(home, "foreign hooks", KEPT["foreign hooks"])
+    path = laid(home, "foreign hooks", KEPT["foreign hooks"])
     install("user", False, None)
     edited = json.loads(path.read_text())
     edited["hooks"]["stop"] = [{"command": "notify"}]

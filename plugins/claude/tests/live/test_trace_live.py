@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 
 import pytest
 
 from yarp.index.examples import EXAMPLES
 from yarp.testing.files import neighbour
+from yarp.testing.live import eventually
 
 live = neighbour(__file__, "test_live")
 binaries, place = live.binaries, live.place
@@ -107,11 +107,11 @@ def test_each_scripted_fact_is_found_by_the_statement_that_the_documentation_has
     )  # fmt: skip
     try:
         say(child, type="user", message={"role": "user", "content": "KINDS please"})
-        until(place.project / "running")
+        eventually((place.project / "running").exists)
         say(child, type="user", message={"role": "user", "content": "Rather in src."})
         rest(child)
         say(child, type="user", message={"role": "user", "content": "Go on."})
-        until(place.project / "again")
+        eventually((place.project / "again").exists)
         say(child, type="control_request", request_id="1", request={"subtype": "interrupt"})
         rest(child)
         child.stdin.close()
@@ -164,10 +164,3 @@ def rest(child):
         if json.loads(line).get("type") == "result":
             return
     raise AssertionError("the agent ended")
-
-
-def until(path):
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline, path
-        time.sleep(0.05)

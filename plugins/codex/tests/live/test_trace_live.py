@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 
 import orjson
@@ -14,6 +13,7 @@ from yarp.index.examples import EXAMPLES
 from yarp.index.store import open_readonly
 from yarp.index.sync import sync
 from yarp.testing.files import neighbour
+from yarp.testing.live import eventually
 from yarp_codex.trace import reader
 
 DIRECT, CODE, PLAIN = "gpt-5.5", "gpt-6-sol", "gpt-5-codex"
@@ -157,13 +157,13 @@ def test_each_scripted_fact_is_found_by_the_statement_that_the_documentation_has
     free = {"approvalPolicy": "never", "sandbox": "danger-full-access"}
     with agent.AppServer(prefix, home, project) as server:
         turn = server.begin("FIRST please", project, **free)
-        until(project / "running")
+        eventually((project / "running").exists)
         said = [{"type": "text", "text": "Rather in src."}]
         thread, number = turn["threadId"], turn["turnId"]
         server.call("turn/steer", threadId=thread, expectedTurnId=number, input=said)
         server.rest()
         turn = server.begin("STOP please", project, **free)
-        until(project / "again")
+        eventually((project / "again").exists)
         server.call("turn/interrupt", **turn)
         server.rest()
     served.close()
@@ -199,10 +199,3 @@ def ask(database, sql):
     answer = orjson.loads(orjson.dumps(query.run(database, sql)))
     assert answer["complete"], sql
     return answer["rows"]
-
-
-def until(path):
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline, path
-        time.sleep(0.05)

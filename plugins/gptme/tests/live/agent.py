@@ -12,7 +12,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,6 @@ PACKAGE = "gptme==0.35.1"
 YARP = [sys.executable, "-m", "yarp"]
 PATIENCE_S = 120
 TOOLS = "shell,save,patch,read,ipython"
-
-
-def until(found, patience_s=60):
-    """Wait for something to be there."""
-    deadline = time.monotonic() + patience_s
-    while not found():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.05)
 
 
 def installed(tmp_path_factory):

@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from yarp.testing.files import neighbour
+from yarp.testing.live import eventually
 
 PATCH = "<<<<<<< ORIGINAL\na\n=======\nb\n>>>>>>> UPDATED"
 pytestmark = pytest.mark.slow
@@ -326,15 +327,15 @@ def test_an_interrupted_command_is_cancelled_and_its_call_says_so(place):
     model.word = "demo"
     process = place.start(model)
     try:
-        agent.until(lambda: list(place.conversation().rglob("*.stdout.live")))
-        agent.until(
+        eventually(lambda: list(place.conversation().rglob("*.stdout.live")))
+        eventually(
             lambda: any(
                 p.stat().st_size > 300_000 for p in place.conversation().rglob("*.stdout.live")
             )
         )
         process.send_signal(signal.SIGINT)
-        agent.until(place.receipts)
-        agent.until(lambda: [c["status"] for c in place.calls().values()] == ["finished"])
+        eventually(place.receipts)
+        eventually(lambda: [c["status"] for c in place.calls().values()] == ["finished"])
     finally:
         process.terminate()
         process.communicate(timeout=30)
@@ -367,7 +368,7 @@ def test_a_killed_gptme_leaves_what_is_partial_and_stays_partial(place):
 
     process = place.start(model)
     try:
-        agent.until(
+        eventually(
             lambda: any(p.stat().st_size for p in place.conversation().rglob("*.stdout.live"))
         )
         (left,) = listed()

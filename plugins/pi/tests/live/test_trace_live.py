@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
 from yarp.index.examples import EXAMPLES
 from yarp.testing.files import neighbour
+from yarp.testing.live import eventually
 
 live = neighbour(__file__, "test_live")
 prefix, place = live.prefix, live.place
@@ -34,12 +34,12 @@ def test_each_scripted_fact_is_found_by_one_statement(prefix, place):
     with live.Pi(prefix, place.home, place.project) as pi:
         pi.command("set_session_name", name="Kinds")
         pi.command("prompt", message="KINDS please")
-        until(place.project / "running")
+        eventually((place.project / "running").exists)
         pi.command("steer", message="Rather in src.")
         pi.until("agent_settled", "agent_end")
         place.yarp("index", "sync", store)
         pi.command("prompt", message="Go on.")
-        until(place.project / "again")
+        eventually((place.project / "again").exists)
         before = len(pi.seen)
         pi.command("abort")
         # Since 1.0 the answer comes when the agent is at rest already.
@@ -114,10 +114,3 @@ def rows(place, sql):
     said = json.loads(place.yarp("index", "query", "run", sql))["data"]
     assert said["complete"], said
     return said["rows"]
-
-
-def until(path):
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline, path
-        time.sleep(0.05)
