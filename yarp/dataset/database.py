@@ -34,7 +34,7 @@ SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_inde
 # and 460 with 128. Indexes need a part of the file's size, and so much a row at most.
 _MEMORY_BYTES = 96 << 20
 _INDEX_ROW_BYTES = 1536
-_READ_TOGETHER = 3  # by as many threads, or by one that copies them
+_READ_TOGETHER = 2  # by as many threads, or by one that copies them
 _MOST_MEMORY_BYTES = 4 << 30
 _FAT_ROW_BYTES = 16 << 10
 _ROWS_OF_A_RESULT = 6  # itself, its call, their observations and links

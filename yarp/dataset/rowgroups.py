@@ -17,7 +17,7 @@ from attrs import define
 if TYPE_CHECKING:
     import duckdb
 
-MOST_BYTES = 32 << 20
+MOST_BYTES = 24 << 20
 """Texts of rows that DuckDB reads together stay about below this, but for one item's."""
 
 GROUP_ROWS = 4096
