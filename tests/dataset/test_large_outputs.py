@@ -1,6 +1,9 @@
 """Outputs of a megabyte each: few rows fill what DuckDB holds in memory."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -33,3 +36,38 @@ def test_a_store_of_large_outputs_is_imported_searched_verified_and_exported(sto
         index.close()
         assert verify(dataset)["valid"]
         assert export(dataset, str(tmp_path / "out"), "parquet") == 200
+
+
+IMPORT = """
+import sys
+from toy_agent import TOY
+from yarp.dataset.database import Dataset
+from yarp.dataset.extract import extract
+from yarp.dataset.indexing import Indexing
+with Dataset.write(sys.argv[1]) as dataset, Indexing(dataset) as indexing:
+    extract(dataset, TOY, "ann", {"sessions": sys.argv[2]}, indexing=indexing)
+    indexing.finish()
+with open("/proc/self/status") as file:
+    print(next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")))
+"""
+
+
+@pytest.mark.slow
+def test_large_outputs_are_imported_in_little_memory(store):
+    for number in range(30):
+        with open(store.sessions / f"{number}.jsonl", "w") as file:
+            file.write(json.dumps({"type": "session", "id": f"s{number}", "at": 1}) + "\n")
+            for at in range(10):
+                text = f"{number} {at} {LINE}" * (1_000_000 // (len(LINE) + 5))
+                call = {"type": "call", "id": f"c{at}", "input": {"cmd": "x"}}
+                result = {"type": "result", "id": f"c{at}", "text": text}
+                file.write(json.dumps(call) + "\n" + json.dumps(result) + "\n")
+    ran = subprocess.run(
+        [sys.executable, "-c", IMPORT, store.database, str(store.sessions)],
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(ran.stdout) < 450 << 10
+    assert store.rows("SELECT count(*) FROM tool_results") == [(300,)]

@@ -42,13 +42,18 @@ class Indexing:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._let_go()
 
-    def take(self, calls: list[Row], results: list[Row]) -> None:
-        """Take rows of tool_calls and tool_results that were committed and that are new."""
+    def take(self, calls: list[Row], results: list[Row], *, at_once: bool = False) -> None:
+        """Take rows of tool_calls and tool_results that were committed and that are new.
+
+        `at_once`: they are so large that nothing else should be in memory beside them.
+        """
         if self._given_up or not (calls or results):
             return
         while len(self._waiting) >= _MOST_WAITING:
             self._waiting.pop(0).result()
         self._waiting.append(self._pool.submit(self._add, calls, results))
+        if at_once:
+            self._waiting.pop().result()
 
     def finish(self) -> textindex.Update:
         """Make the index that of the dataset as it is now. Raises StorageError."""

@@ -62,10 +62,11 @@ class Tables:
         import duckdb
         import pyarrow as pa
 
+        pool = pa.system_memory_pool()  # the others keep what was given back
         turned = list(zip(*rows, strict=True)) or [()] * len(columns)
         table = pa.table(
             {
-                name: pa.array(values, arrow_type(kind))
+                name: pa.array(values, arrow_type(kind), memory_pool=pool)
                 for (name, kind), values in zip(columns, turned, strict=True)
             }
         )

@@ -108,7 +108,9 @@ class Writer:
         self._empty = False
         self._count(group, written)
         if self._indexing is not None:
-            self._indexing.take(written.new_calls, written.new_results)
+            size = sum(each.rows.byte_count for each in group if each.rows is not None)
+            large = size > 2 * GROUP_BYTES  # one item alone, or nearly
+            self._indexing.take(written.new_calls, written.new_results, at_once=large)
 
     def _count(self, group: list[Outcome], written: _Group) -> None:
         counts = self.counts
