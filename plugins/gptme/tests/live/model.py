@@ -57,7 +57,12 @@ def completion(message: dict[str, Any]) -> dict[str, Any]:
         "created": 0,
         "model": "mock",
         "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+        "usage": {
+            "prompt_tokens": 100,
+            "completion_tokens": 10,
+            "total_tokens": 110,
+            "prompt_tokens_details": {"cached_tokens": 60},
+        },
     }
 
 
