@@ -147,6 +147,22 @@ def test_a_change_in_the_middle_of_the_same_length_is_seen(index, conversation):
     assert not index.all("SELECT rowid FROM item_search(trigram_query('needle in'))")
 
 
+def test_a_rewrite_of_the_same_size_and_time_is_found_by_verify_alone(index, conversation):
+    path = index.write("a.jsonl", *conversation)
+    index.sync()
+    found = os.stat(path)
+    data = path.read_bytes().replace(b"needle in", b"noodle in")
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    noodles = "SELECT rowid FROM item_search(trigram_query('noodle'))"
+    assert index.sync().actions["unchanged"] == 1
+    assert index.all(noodles) == []
+    assert index.sync(verify=True).actions["rebuilt"] == 1
+    assert index.all(noodles)
+    assert index.sync(verify=True).actions["unchanged"] == 1
+
+
 def test_what_vanished_keeps_its_facts(index, conversation):
     index.write("a.jsonl", *conversation)
     index.sync()

@@ -39,11 +39,13 @@ def find(roots: Iterable[str]) -> tuple[list[str], list[str]]:
         if not os.path.isdir(root):
             problems.append(f"{given}: is no file or directory that can be read")
             continue
-        for below in files_below(root, SUFFIXES):
-            if isinstance(below, Issue):
-                if below.code == "unreadable":
-                    problems.append(f"{root}: {below.message}")
-            else:
+
+        def hidden(directory: str, why: str, root: str = root) -> None:
+            path = os.path.join(root, directory).rstrip("/")
+            problems.append(f"{path}: what is below cannot be seen ({why})")
+
+        for below in files_below(root, SUFFIXES, unreadable=hidden):
+            if not isinstance(below, Issue):
                 found.add(os.path.join(root, below))
     twins = {f"{path}.zst" for path in found if not path.endswith(".zst")}
     return sorted(found - twins), problems

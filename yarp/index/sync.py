@@ -204,8 +204,11 @@ class _Sync:
             raise  # the disk is full, or the database is damaged: no source will do better
         except Exception as error:  # noqa: BLE001 - whatever a reader raises is its source's fault
             store.roll_back()
-            known = isinstance(error, YarpError | OSError)
-            what = str(error) if known else f"its reader raised {type(error).__name__}"
+            what = f"its reader raised {type(error).__name__}"
+            if isinstance(error, YarpError):
+                what = str(error)
+            elif isinstance(error, OSError):
+                what = error.strerror or str(error)
             source = self.sources.get(path)
             runtime = None if source is None else source.runtime
             report.done(path, runtime, "failed", error=what, file_size=found.st_size)

@@ -47,8 +47,12 @@ def files_below(
     root: str,
     suffixes: tuple[str, ...],
     passes_over: Callable[[str], bool] | None = None,
+    unreadable: Callable[[str, str], None] | None = None,
 ) -> Iterator[str | Issue]:
-    """As `items_below`, with relative paths."""
+    """As `items_below`, with relative paths.
+
+    `unreadable` is told which directory cannot be read and why, since an issue names none.
+    """
     real = os.path.realpath(root)
     pending = [""]
     while pending:
@@ -58,6 +62,8 @@ def files_below(
                 entries = sorted(scan, key=lambda entry: entry.name, reverse=True)
         except OSError as error:
             if error.errno != errno.ENOENT or not below:
+                if unreadable is not None:
+                    unreadable(below, error.strerror or str(error))
                 yield Issue("unreadable", f"a directory cannot be read: {error.strerror}", "error")
             continue
         files = []
