@@ -6,6 +6,7 @@ lines mean is a family's business. Source: spec Reduction; seed 000, Write lifec
 """
 
 import sys
+from itertools import accumulate
 
 from yarp.reduce import marker
 from yarp.reduce.blocks import UNREAD, Stream, both_ends, boundary, returns_of
@@ -263,7 +264,18 @@ class _Shown:
 class _Layout:
     """Chooses the pieces that fit and writes the one marker for those that do not."""
 
-    __slots__ = ("_least", "_order", "_pieces", "_recovery", "_sizes", "_streams", "_terms", "_way")
+    __slots__ = (
+        "_chosen",
+        "_least",
+        "_order",
+        "_pieces",
+        "_recovery",
+        "_shown",
+        "_sizes",
+        "_streams",
+        "_terms",
+        "_way",
+    )
 
     def __init__(
         self,
@@ -276,17 +288,16 @@ class _Layout:
         self._streams = streams
         self._recovery = recovery
         self._way = way
-        self._order = sorted(range(len(pieces)), key=lambda i: pieces[i].worth)
+        worths = [piece.worth for piece in pieces]
+        self._order = sorted(range(len(pieces)), key=worths.__getitem__)
         self._sizes = [len(piece.text) for piece in pieces]
         # For each place in the order the least size from there on: below it nothing fits.
-        least = max(self._sizes, default=0)
-        self._least = [0] * len(pieces)
-        for at in range(len(pieces) - 1, -1, -1):
-            least = self._least[at] = min(least, self._sizes[self._order[at]])
-        self._terms: dict[tuple[str, ...], int] = {}
-        for piece in pieces:
-            terms = tuple(piece.terms)
-            self._terms[terms] = self._terms.get(terms, 0) + 1
+        backwards = [self._sizes[at] for at in reversed(self._order)]
+        self._least = [*accumulate(backwards, min)][::-1]
+        self._terms = _alike(pieces)
+        # What was kept and dropped the last time, and what became of it.
+        self._chosen: tuple[dict[int, tuple[bytes, int]], list[Piece]] | None = None
+        self._shown: _Shown | None = None
 
     def reserve(self) -> int:
         """Bytes that the marker can need at most."""
@@ -311,7 +322,7 @@ class _Layout:
             if not text and piece.holds:
                 continue
             # Once for each place: how many are missing is said behind the last of its names.
-            place = _only(piece)
+            place = _only(piece) if piece.holds else None
             gap = 0 if place is None or place in places else _MORE_BYTES
             if isinstance(place, Series) and gap:
                 gap += len(place.unit) + _MORE_BYTES
@@ -334,6 +345,9 @@ class _Layout:
                 places.add(place)
             if piece.nth is not None:
                 told.add(piece.nth)
+        if self._chosen == (kept, dropped):
+            return self._shown
+        self._chosen = dict(kept), dropped
         self._say_more(kept)
         if told:
             self._say_gaps(kept)
@@ -350,7 +364,8 @@ class _Layout:
         at = int(lost[1] > lost[0])
         joined[at] += note + b"\n"
         result = _Shown((joined[0], joined[1]), note)
-        return result if result.size <= budget else None
+        self._shown = result if result.size <= budget else None
+        return self._shown
 
     def _say_more(self, kept: dict[int, tuple[bytes, int]]) -> None:
         """Where only a part of a place's names is shown, say so behind the last of them."""
@@ -467,16 +482,27 @@ def _exact(reason: str) -> Summary:
     return Summary(False, b"", b"", reason)
 
 
+def _alike(pieces: list[Piece]) -> dict[tuple[str, ...], int]:
+    """How many of the pieces have the same terms."""
+    counts: dict[tuple[str, ...], int] = {}
+    for piece in pieces:
+        terms = tuple(piece.terms)
+        counts[terms] = counts.get(terms, 0) + 1
+    return counts
+
+
 def _common_terms(dropped: list[Piece]) -> list[str]:
     """Few words that find all dropped pieces: the most shared ones first."""
+    # Many pieces, few different terms.
+    alike = _alike(dropped)
     uses: dict[str, int] = {}
-    for piece in dropped:
-        for term in piece.terms:
-            uses[term] = uses.get(term, 0) + 1
+    for terms, count in alike.items():
+        for term in terms:
+            uses[term] = uses.get(term, 0) + count
     chosen: dict[str, None] = {}
-    for piece in dropped:
-        if piece.terms and not any(term in chosen for term in piece.terms):
-            chosen[max(piece.terms, key=lambda term: uses[term])] = None
+    for terms in alike:
+        if terms and chosen.keys().isdisjoint(terms):
+            chosen[max(terms, key=uses.__getitem__)] = None
             if len(chosen) == 6:
                 break
     return list(chosen)

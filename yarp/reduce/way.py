@@ -33,7 +33,7 @@ _PREFIX_BYTES = 120
 class Way:
     """What is held of a call's two streams, and the commands that were found on it."""
 
-    __slots__ = ("_cap_bytes", "_cap_lines", "_proven", "_raw", "_texts", "binary")
+    __slots__ = ("_cap_bytes", "_cap_lines", "_proven", "_raw", "_texts", "_words", "binary")
 
     def __init__(self, settings: Settings) -> None:
         self._cap_bytes = settings.recovery_cap_bytes
@@ -42,6 +42,8 @@ class Way:
         self._texts: list[_Text] = []
         # The last way, what it was found for, and the line that it leads to.
         self._proven: tuple[tuple[list[str], int], bytes, str] | None = None
+        # The last terms, and the words of them that may find something.
+        self._words: tuple[list[str], list[str]] = ([], [])
         # Whether a NUL was seen: then recovery calls a source binary.
         self.binary = False
 
@@ -72,10 +74,14 @@ class Way:
                 return command
         if not self._texts:
             self._texts = [
-                _Text(raw, stream) for raw, stream in zip(self._raw, streams, strict=True)
+                _Text(raw, stream, self._cap_lines)
+                for raw, stream in zip(self._raw, streams, strict=True)
             ]
             self.binary = self.binary or any(b"\0" in raw for raw in self._raw)
-        words = [word for word in marker.usable(terms) if self._may_find(word)]
+        if self._words[0] != terms:
+            words = [word for word in marker.usable(terms) if self._may_find(word)]
+            self._words = terms, words
+        words = self._words[1]
         witness, command = self._search(recovery, words, results, summary)
         if not command:
             witness, command = self._read(recovery, streams[at], at, summary)
@@ -84,7 +90,7 @@ class Way:
 
     def _may_find(self, word: str) -> bool:
         data = word.encode()
-        return any(not text.whole or data in text.clean for text in self._texts)
+        return any(not text.whole or text.lines_with(data) for text in self._texts)
 
     def _search(
         self, recovery: Recovery, words: list[str], results: int, summary: bytes
@@ -98,7 +104,7 @@ class Way:
         whole = True
         for text in self._texts:
             whole = whole and text.whole
-            found = _selected(text.clean, [word.encode() for word in words], self._cap_lines)
+            found = text.selected([word.encode() for word in words])
             most = max(most, len(found))
             for start, end in found:
                 room -= min(end - start, _SHOWN_BYTES) + _LINE_EXTRA
@@ -149,24 +155,54 @@ class Way:
 
 
 class _Text:
-    """The held start of a stream: its clean text with long lines whole, and its exact lines."""
+    """The held start of a stream: its clean text with long lines whole, and its exact lines.
 
-    __slots__ = ("_raw", "clean", "length", "whole")
+    Of the lines with a word the first `most` are looked at.
+    """
 
-    def __init__(self, raw: bytearray, source: Stream) -> None:
+    __slots__ = ("_exact", "_found", "_most", "_raw", "clean", "length", "whole")
+
+    def __init__(self, raw: bytearray, source: Stream, most: int) -> None:
+        self._most = most
+        self._found: dict[bytes, dict[int, int]] = {}
+        self._exact: list[bytes] = []
         self.whole = len(raw) == source.total
         self._raw = bytes(raw if self.whole else raw[: raw.rfind(b"\n") + 1])
         self.length = len(self._raw)
-        stream = Stream(HELD_BYTES, source.returns)
-        self.clean = b"".join(stream.feed(self._raw) + stream.end())
+        self.clean = self._raw
+        if b"\x1b" in self._raw or b"\r" in self._raw:
+            stream = Stream(HELD_BYTES, source.returns)
+            self.clean = b"".join(stream.feed(self._raw) + stream.end())
 
     @property
     def exact(self) -> list[bytes]:
         """The exact lines without their endings."""
-        lines = self._raw.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        return lines
+        if not self._exact and self._raw:
+            self._exact = self._raw.split(b"\n")
+            if not self._exact[-1]:
+                self._exact.pop()
+        return self._exact
+
+    def lines_with(self, word: bytes) -> dict[int, int]:
+        """Start and end of each line with the word, in order."""
+        found = self._found.get(word)
+        if found is None:
+            found = self._found[word] = {}
+            data = self.clean
+            at = data.find(word)
+            while at >= 0 and len(found) < self._most:
+                end = data.find(b"\n", at)
+                end = len(data) if end < 0 else end
+                found[data.rfind(b"\n", 0, at) + 1] = end
+                at = data.find(word, end)
+        return found
+
+    def selected(self, words: list[bytes]) -> list[tuple[int, int]]:
+        """Start and end of each line with one of the words, in order."""
+        found: dict[int, int] = {}
+        for word in words:
+            found.update(self.lines_with(word))
+        return sorted(found.items())[: self._most]
 
 
 def told(line: bytes, summary: bytes) -> bool:
@@ -201,18 +237,3 @@ def _first_untold(lines: list[bytes], summary: bytes) -> int | None:
         if len(known) > _LOOKED:
             break
     return None
-
-
-def _selected(data: bytes, words: list[bytes], most: int) -> list[tuple[int, int]]:
-    """Start and end of each line with one of the words, in order; of each word the first `most`."""
-    found: dict[int, int] = {}
-    for word in words:
-        at = data.find(word)
-        for _ in range(most):
-            if at < 0:
-                break
-            end = data.find(b"\n", at)
-            end = len(data) if end < 0 else end
-            found[data.rfind(b"\n", 0, at) + 1] = end
-            at = data.find(word, end)
-    return sorted(found.items())[:most]

@@ -163,10 +163,12 @@ class Family(base.Family):
 class _Kind:
     """What one shape's first line is: how bad, at which level, with which trace below it."""
 
-    __slots__ = ("head", "head_at", "inside", "level", "rank", "trace")
+    __slots__ = ("head", "head_at", "inside", "level", "level_end", "level_start", "rank", "trace")
 
     def __init__(self, line: bytes) -> None:
         self.level = b""
+        # Where the line says its level; -1: nowhere.
+        self.level_start = self.level_end = -1
         # The line above a trace of which this line is the message.
         self.head = b""
         self.head_at = -1
@@ -175,6 +177,7 @@ class _Kind:
         self.inside = False
         found = _LEVEL.search(line)
         if found:
+            self.level_start, self.level_end = found.span()
             word = found[found.lastindex or 1]
             self.level = _KLOG.get(word, word.lower()) if found.lastindex == 4 else word.lower()
             self.rank = _RANKS[self.level]
@@ -350,7 +353,7 @@ class Log(Shapes):
         ends = {id(shape) for shape, _ in (*bad[:4], *bad[-2:])}
         for shape, kind in bad:
             worth = 1 if id(shape) in ends or kind.rank == FATAL else 2
-            piece = _piece(_counted(shape, partial=self.partial), worth, stream, kind.level)
+            piece = self._told(shape, kind, worth, stream)
             if kind.head:
                 piece.text = kind.head + b"\n    [...]\n" + piece.text
                 piece.lines = 2
@@ -365,14 +368,13 @@ class Log(Shapes):
         warnings = [item for item in kinds if item[1].rank == WARNING and not item[1].inside]
         for shape, kind in warnings:
             worth = 3 if shape.count <= _RARE else 4
-            said.append(
-                (shape.at, _piece(_counted(shape, partial=self.partial), worth, stream, kind.level))
-            )
+            said.append((shape.at, self._told(shape, kind, worth, stream)))
 
     def _routine(
         self, kinds: list[tuple[Shape, _Kind]], stream: int, said: list[tuple[int, Piece]]
     ) -> None:
-        routine = [shape for shape, kind in kinds if kind.rank == ROUTINE and not kind.inside]
+        of_routine = [item for item in kinds if item[1].rank == ROUTINE and not item[1].inside]
+        routine = [shape for shape, _ in of_routine]
         rare = [shape for shape in routine if shape.count <= _RARE and shape.first.strip()]
         kind_of = {shape.key: vague(shape.key) for shape in routine}
         alike: dict[bytes, int] = {}
@@ -385,19 +387,25 @@ class Log(Shapes):
         shown: dict[bytes, int] = {}
         # What most of the log is says more than the other kinds of routine.
         most = max((shape.count for shape in routine), default=0)
-        for shape in routine:
+        for shape, kind in of_routine:
             if not shape.first.strip():
                 continue
             key = kind_of[shape.key]
             shown[key] = shown.get(key, 0) + 1
             if id(shape) in chosen:
-                said.append(
-                    (shape.at, _piece(_counted(shape, partial=self.partial), worth, stream))
-                )
+                said.append((shape.at, self._told(shape, kind, worth, stream)))
             elif shown[key] <= 2:
                 grade = 5 if shape.count == most else 6
-                text = _counted(shape, partial=self.partial)
-                said.append((shape.at, _piece(text, grade, stream)))
+                said.append((shape.at, self._told(shape, kind, grade, stream)))
+
+    def _told(self, shape: Shape, kind: _Kind, worth: int, stream: int) -> Piece:
+        """A kind's first line with how many are like it; trouble is found by its level."""
+        line = _counted(shape, partial=self.partial)
+        level = kind.level if kind.rank <= WARNING else b""
+        # What is said behind the line moves nothing in it.
+        if 0 <= kind.level_end < len(shape.first.rstrip()) <= _LINE_SHOWN:
+            return _termed(line, worth, stream, level, kind.level_start, kind.level_end)
+        return _piece(line, worth, stream, level)
 
 
 def _more(kinds: list[tuple[Shape, _Kind]], stream: int) -> Piece:
@@ -430,11 +438,9 @@ def _troubled(text: bytes, start: int) -> "Iterator[tuple[int, bytes]]":
 
 def _error_in(line: bytes) -> "re.Match[bytes] | None":
     """The first word of trouble in a line."""
-    lowered = line.lower()
-    for stem in _STEMS if line.isascii() else (b"",):
-        if stem in lowered:
-            return _ERROR.search(line)
-    return None
+    if line.isascii() and not any(map(line.lower().__contains__, _STEMS)):
+        return None
+    return _ERROR.search(line)
 
 
 def _indented(shape: Shape) -> bool:
@@ -477,12 +483,17 @@ def _counted(shape: Shape, *, partial: bool) -> bytes:
 
 def _piece(line: bytes, worth: int, stream: int, level: bytes = b"") -> Piece:
     at = _LEVEL.search(line)
-    start = at.end() if at else 0
-    found = _error_in(line) or _WORD.search(line, start) or _WORD.search(line)
-    if level and at:
+    return _termed(line, worth, stream, level, *(at.span() if at else (-1, 0)))
+
+
+def _termed(line: bytes, worth: int, stream: int, level: bytes, start: int, end: int) -> Piece:
+    """A line with a word that finds it; its level stands from `start` (-1: nowhere) to `end`."""
+    if level and start >= 0:
         import re
 
-        found = re.search(rb"(?i)" + level, at[0])
+        found = re.search(rb"(?i)" + level, line[start:end])
+    else:
+        found = _error_in(line) or _WORD.search(line, end) or _WORD.search(line)
     terms = (found[0].decode("utf-8", "replace").strip(),) if found else ()
     return Piece(line, worth, stream, 1, terms)
 

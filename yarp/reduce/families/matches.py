@@ -27,6 +27,7 @@ ERRORS = (
     b"fatal: ",
     b"error: ",
 )
+_NOTES = (b"Binary ", *ERRORS)
 
 
 class Shape:
@@ -77,14 +78,12 @@ class Shape:
         """Decide from the first lines of the stream."""
         self.learnt = True
         sample = [
-            line
-            for line in lines[:400]
-            if line and line != b"--" and not line.startswith((b"Binary ", *ERRORS))
+            line for line in lines[:400] if line and line != b"--" and not line.startswith(_NOTES)
         ]
         if not sample:
             return
         first = [line for line in lines[:400] if line != b"--"]
-        starting = sum(bool(number_of(line)[0]) for line in sample)
+        starting = sum(bool(number_of(line)[0]) for line in sample if line[:1].isdigit())
         headings = 1 + first.count(b"")
         if not number_of(first[0])[0] and (
             self.asked_heading or (starting and starting + headings + 1 >= len(sample))

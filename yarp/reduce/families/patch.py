@@ -31,7 +31,7 @@ _GENERATED = (
     b".g.dart",
 )
 _PLACES = 8
-_FOLDERS = (b"node_modules/", b"vendor/", b"dist/", b"__generated__/")
+_FOLDERS = (b"/node_modules/", b"/vendor/", b"/dist/", b"/__generated__/")
 
 
 class File:
@@ -181,11 +181,9 @@ def spread(parts: list[File | bytes], others: Counter[bytes]) -> bytes:
 
 def is_generated(path: bytes) -> bool:
     """Whether a program writes this file, so that its counts say enough."""
-    return (
-        path.rpartition(b"/")[2] in _LOCKS
-        or path.endswith(_GENERATED)
-        or any(path.startswith(folder) or b"/" + folder in path for folder in _FOLDERS)
-    )
+    if path.rpartition(b"/")[2] in _LOCKS or path.endswith(_GENERATED):
+        return True
+    return any(map((b"/" + path).__contains__, _FOLDERS))
 
 
 def spare(hunk: Hunk) -> bool:

@@ -128,7 +128,7 @@ class Family(base.Family):
                     at = stop + 1
                     continue
                 name = found
-                file = self._file(name)
+                file = self.files.get(name) or self._file(name)
                 matching, context = name + b":", name + b"-"
                 if file is not None and self.pending:
                     for before in self.pending:
@@ -297,31 +297,28 @@ class Family(base.Family):
 
     def _folded(self, files: list[_File]) -> list[Piece]:
         """Too many names for a line each: the names of a directory share lines."""
-        folders: dict[bytes, list[_File]] = {}
+        folders: dict[bytes, list[bytes]] = {}
+        sums: dict[bytes, int] = {}
+        last: dict[bytes, _File] = {}
         for file in files:
-            folders.setdefault(file.name.rpartition(b"/")[0], []).append(file)
+            folder, _, name = file.name.rpartition(b"/")
+            folders.setdefault(folder, []).append(b"%s %d" % (name, file.count))
+            sums[folder] = sums.get(folder, 0) + file.count
+            last[folder] = file
         out = []
         # Where most was found is what one looks at next.
-        sums = sorted(sum(file.count for file in inside) for inside in folders.values())
-        usual = sums[len(sums) // 2]
+        usual = sorted(sums.values())[len(sums) // 2]
         for folder, inside in folders.items():
             term = (*self.shape.terms, (folder + b"/").decode("utf-8", "replace"))
-            total = sum(file.count for file in inside)
-            head = (
-                b"%s/ (%d in %d files):" % (folder or b".", total, len(inside))
-                if len(inside) > 1
-                else b""
-            )
-            if head:
-                out.append(Piece(head, 1, lines=0, terms=term))
+            total = sums[folder]
+            worth = 2 if total >= usual else 3
+            if len(inside) == 1:
+                text = b"%s (%d)" % (last[folder].name, total)
+                out.append(Piece(text, worth, lines=0, terms=term))
+                continue
+            head = b"%s/ (%d in %d files):" % (folder or b".", total, len(inside))
+            out.append(Piece(head, 1, lines=0, terms=term))
             for at in range(0, len(inside), NAMES_A_LINE):
-                part = inside[at : at + NAMES_A_LINE]
-                if head:
-                    names = b" " + b", ".join(
-                        b"%s %d" % (file.name.rpartition(b"/")[2], file.count) for file in part
-                    )
-                else:
-                    names = b"%s (%d)" % (part[0].name, part[0].count)
-                worth = 2 if total >= usual else 3
+                names = b" " + b", ".join(inside[at : at + NAMES_A_LINE])
                 out.append(Piece(names, worth, lines=0, terms=term))
         return out

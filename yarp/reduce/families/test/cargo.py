@@ -67,7 +67,15 @@ class Cargo(Runner):
 
     def line(self, line: bytes) -> None:
         """Take one line."""
-        if self.nextest and line.startswith((b"test result: ", b"failures:", b"    ")):
+        if (
+            line.endswith(b" ... ok")
+            and line.startswith(b"test ")
+            and self.open is None
+            and not line.startswith(b"test result: ")
+            and b" Nextest run ID " not in line
+        ):
+            self.listing = False  # most lines are of this kind
+        elif self.nextest and line.startswith((b"test result: ", b"failures:", b"    ")):
             # nextest runs each test in a process of its own, which reports like a target.
             if line.strip().startswith(_NEXTEST) and b" [" in line:
                 self._nextest(line)

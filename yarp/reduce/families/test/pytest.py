@@ -42,6 +42,10 @@ _SUMMARY_LINES = 3_000
 _LOUD_KEPT = 20
 _ALIKE = 50
 _LOUD = (b"ERROR: ", b"FAIL ", b"replacing crashed", b"Exit: ")
+_NO_CONFTEST = b"ImportError while loading conftest"
+# Lines that mean something else, whatever they end with.
+_ODD = (*_LOUD, _NO_CONFTEST, b"INTERNALERROR>", b"=", b"!", b"[gw")
+_WELL = (b" PASSED", b" SKIPPED", b" XFAIL", b" XPASS")
 
 
 class Pytest(Runner):
@@ -86,6 +90,15 @@ class Pytest(Runner):
     def line(self, line: bytes) -> None:
         """Take one line, in the section it stands in."""
         self.closed, self.closing = self.closing, False
+        if (
+            line.endswith(b"%]")
+            and self.section == _START
+            and self.headed
+            and self.open is None
+            and not self.back
+            and _passed(line)
+        ):
+            return  # most lines are of this kind
         first = line[:1]
         if first == b"=" and self._header(line):
             return
@@ -350,10 +363,10 @@ class Pytest(Runner):
             self.loud += 1
             if self.loud <= _LOUD_KEPT:
                 self.report.note(1 if self.loud <= 2 else MORE, self.stream, line)
-        elif line.startswith(b"ImportError while loading conftest"):
+        elif line.startswith(_NO_CONFTEST):
             self.open = Failure(line, b"ImportError", grades)
             self._keep(self.open)
-        elif line.strip() and not _quiet(line):
+        elif line.strip() and not _quiet(line, words):
             self.plain.add(line)
 
     def _seen(self, words: list[bytes]) -> None:
@@ -509,8 +522,18 @@ def _without_progress(line: bytes) -> bytes:
     return line
 
 
-def _quiet(line: bytes) -> bool:
-    """Lines of the session's head and of its progress."""
+def _passed(line: bytes) -> bool:
+    """Whether a line of the progress says nothing but that a test went well."""
+    return (
+        _without_progress(line).endswith(_WELL)
+        and not line.startswith(_ODD)
+        and b"= test session starts =" not in line
+        and b"pytest: error: " not in line
+    )
+
+
+def _quiet(line: bytes, body: bytes) -> bool:
+    """Lines of the session's head and of its progress; `body` is the line without that."""
     if line.startswith(
         (
             b"platform ",
@@ -528,7 +551,4 @@ def _quiet(line: bytes) -> bool:
         )
     ):
         return True
-    body = _without_progress(line)
-    return body.endswith((b" PASSED", b" SKIPPED", b" XFAIL", b" XPASS")) or not body.rpartition(
-        b" "
-    )[2].strip(b".FEsxXR")
+    return body.endswith(_WELL) or not body.rpartition(b" ")[2].strip(b".FEsxXR")
