@@ -136,23 +136,24 @@ def test_what_is_no_dataset_is_told(tmp_path, yarp_home):
             count(str(tmp_path / name), cache.load(), Processes(1))
 
 
-def test_a_worker_that_dies_is_told(filled, small_shards, yarp_home):
-    code = (
-        "import os, sys\n"
-        "from yarp.census.executors import Processes\n"
-        "from yarp.errors import YarpError\n"
-        "if __name__ == '__main__':\n"
-        "    try:\n"
-        "        list(Processes(2).run(os._exit, [3, 3]))\n"
-        "    except YarpError as error:\n"
-        "        sys.exit(f'told: {error}')\n"
-    )
-    script = os.path.join(os.path.dirname(filled), "script.py")
-    with open(script, "w") as file:
-        file.write(code)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "told: a process of the census ended before its time\n"
+def test_a_damaged_shard_is_told_and_nothing_of_what_it_holds(exported, yarp_home):
+    file = shards.shards(exported)[0].file
+    os.chmod(file, 0o600)
+    with open(file, "rb") as opened:
+        whole = bytearray(opened.read())
+    told = []
+    for at in range(4, len(whole), max(1, len(whole) // 16)):
+        damaged = whole.copy()
+        damaged[at : at + 40] = b"planted\xff" * 5
+        with open(file, "wb") as opened:
+            opened.write(damaged)
+        try:
+            count(file, cache.load(), Processes(1))
+        except YarpError as error:
+            told.append(str(error))
+    assert len(told) > 5
+    assert all(error.startswith(f"{file} is damaged") for error in told)
+    assert "planted" not in "".join(told)
 
 
 def test_an_interrupt_of_a_terminal_reaches_the_first_process_alone():

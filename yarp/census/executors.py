@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -17,7 +16,9 @@ from yarp.errors import DataError, UsageError, YarpError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkContext, SpawnContext
+    from multiprocessing.process import BaseProcess
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -49,39 +50,129 @@ class Processes:
         if processes <= 1:
             yield from map(function, tasks)
             return
-        import multiprocessing
-        from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-        from concurrent.futures.process import BrokenProcessPool
+        from multiprocessing.connection import wait
 
-        # Not forked: the database's threads would not be there in the child.
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, context, _begin, (function,)) as pool:
-            waiting: set[Future[_Result]] = set()
-            try:
-                with _for_us_alone():
-                    waiting = {pool.submit(_next, task) for task in tasks}
-                while waiting:
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield future.result()
-            except BrokenProcessPool as error:
-                raise YarpError("a process of the census ended before its time") from error
-            finally:
-                for future in waiting:
-                    future.cancel()
+        left = iter(tasks)
+        workers = _started(function, processes)
+        try:
+            busy = {worker.connection: worker for worker in workers if worker.take(left)}
+            while busy:
+                for ready in wait(list(busy)):
+                    worker = busy[ready]  # type: ignore[index]
+                    found = worker.given()
+                    if not worker.take(left):
+                        del busy[worker.connection]
+                    yield found
+        finally:
+            for worker in workers:
+                worker.end()
 
 
-@contextmanager
-def _for_us_alone() -> Iterator[None]:
-    """Processes that are started meanwhile never see an interrupt, which a terminal sends to all.
+class _Worker:
+    """A process that calls the function on one task after the other, as they are handed to it.
 
-    This one does, afterwards.
+    It ends when nobody can hand it any more, whatever became of this process.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+
+    def __init__(self, process: BaseProcess, connection: Connection) -> None:
+        self.connection = connection
+        self._process = process
+
+    def take(self, left: Iterator[Any]) -> bool:
+        """Hand it the next task; False when there is none."""
+        for task in left:
+            try:
+                self.connection.send(task)
+            except OSError:
+                raise YarpError(_ENDED) from None
+            return True
+        return False
+
+    def given(self) -> Any:
+        """The result of its task; raises what that raised."""
+        try:
+            found = self.connection.recv()
+        except (EOFError, OSError):
+            raise YarpError(_ENDED) from None
+        if isinstance(found, YarpError):
+            raise found
+        return found
+
+    def end(self) -> None:
+        """End it, even in the middle of a task."""
+        self.connection.close()
+        self._process.kill()
+        self._process.join()
+
+
+_ENDED = "a process of the census ended before its time"
+
+
+def _started(function: Callable[[Any], Any], count: int) -> list[_Worker]:
+    """New workers, none of which hears an interrupt: it is for this process to end them."""
+    import multiprocessing
+
+    # A copy of this process has all that is loaded here; a new one loads it all once more.
+    copied = _alone()
+    context: ForkContext | SpawnContext = (
+        multiprocessing.get_context("fork") if copied else multiprocessing.get_context("spawn")
+    )
+    workers: list[_Worker] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield
+        for _ in range(count):
+            ours, theirs = context.Pipe()
+            # What a copy has open of the others' would keep these from ever ending.
+            inherited = [ours, *(worker.connection for worker in workers)] if copied else []
+            process = context.Process(
+                target=_serve, args=(function, theirs, inherited), daemon=True
+            )
+            process.start()
+            theirs.close()
+            workers.append(_Worker(process, ours))
+    except BaseException:
+        for worker in workers:
+            worker.end()
+        raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return workers
+
+
+def _serve(
+    function: Callable[[Any], Any], connection: Connection, inherited: list[Connection]
+) -> None:
+    """Call the function on each task that comes."""
+    for other in inherited:
+        other.close()
+    # What is there already stays, so nobody need look at it again and again.
+    gc.freeze()
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        try:
+            found = function(task)
+        except YarpError as error:
+            found = error
+        except Exception as error:  # noqa: BLE001 - its words may be content
+            found = DataError(f"a task of the census failed: {type(error).__name__}")
+        try:
+            connection.send(found)
+        except BrokenPipeError:
+            return
+
+
+def _alone() -> bool:
+    """Whether this process has no second thread: what that one holds, a copy would wait for.
+
+    False where nobody says.
+    """
+    try:
+        return len(os.listdir("/proc/self/task")) == 1
+    except OSError:
+        return False
 
 
 class Ray:
@@ -123,22 +214,6 @@ class Ray:
         finally:
             if ours:
                 ray.shutdown()
-
-
-class _Worker:
-    """What a process of a pool calls on each of its tasks."""
-
-    function: Callable[[Any], Any]
-
-
-def _begin(function: Callable[[Any], Any]) -> None:
-    _Worker.function = function
-    # What is there already stays, so nobody need look at it again and again.
-    gc.freeze()
-
-
-def _next(task: Any) -> Any:
-    return _Worker.function(task)
 
 
 def _call(function: Callable[[_Task], _Result], task: _Task) -> _Result:

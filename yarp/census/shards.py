@@ -29,7 +29,8 @@ COLUMNS = (
     "output_json",
 )
 _SHARD_BYTES = 8 << 20
-_SHARDS = 4096
+# Each one looks through the keys of all calls.
+_SHARDS = 512
 _FETCHED_ROWS = 256
 
 
@@ -98,13 +99,18 @@ class Group:
         import pyarrow as pa
         from pyarrow import parquet
 
+        # Damage may show as bytes that are no text; their error would hold them.
+        damaged = DataError(f"{self.file} is damaged: its row group {self.number} cannot be read")
         try:
             with parquet.ParquetFile(self.file) as file:
                 table = file.read_row_group(self.number, columns=list(COLUMNS))
-        except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{self.file}: not a Parquet file of this dataset") from error
+        except (OSError, ValueError, pa.ArrowException):
+            raise damaged from None
         for batch in table.to_batches(_FETCHED_ROWS):
-            columns = [batch.column(name).to_pylist() for name in COLUMNS]
+            try:
+                columns = [batch.column(name).to_pylist() for name in COLUMNS]
+            except ValueError:
+                raise damaged from None
             for values in zip(*columns, strict=True):
                 row = Row(*values)
                 if row.output_text is not None:
@@ -140,8 +146,8 @@ def _groups(file: str) -> Iterator[Shard]:
     try:
         with parquet.ParquetFile(file) as opened:
             names, groups = set(opened.schema_arrow.names), opened.num_row_groups
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{file}: not a Parquet file") from error
+    except (OSError, ValueError, pa.ArrowException):
+        raise DataError(f"{file} is damaged, or no Parquet file") from None
     missing = [name for name in COLUMNS if name not in names]
     if missing:
         raise DataError(f"{file} has no column {missing[0]}; see: yarp dataset export")

@@ -41,6 +41,7 @@ _OPTIONS = (
         help="Instead of the database: a Parquet file, or a directory of them, as export writes.",
     ),
     database_option,
+    click.option("--json", is_flag=True, expose_value=False, help="As always: the answer is JSON."),
 )
 
 
