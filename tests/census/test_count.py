@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yarp import cache
@@ -89,6 +89,7 @@ def test_the_totals_are_the_same_on_a_local_ray_of_two_workers(
         ray.shutdown()
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 9))))
 def test_tallies_come_to_the_same_in_any_order(added):
     parts = []

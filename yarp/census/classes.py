@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yarp.census import syntax
 from yarp.reduce.plan import plain_argv
 from yarp.reduce.rules.match import launched, matching
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from yarp.census.syntax import Syntax
     from yarp.reduce.plan import Plan
 
 EXISTING, REQUIRED, CANDIDATE, UNCLEAR = (
@@ -55,13 +55,15 @@ class Kind:
         self.reducer = reducer
 
 
-def kind_of(text: str | None, planned: Plan | None, rules: dict[str, Any]) -> Kind:
-    """What is known of a command text; None: a shell tool whose input holds none.
+def kind_of(
+    text: str | None, planned: Plan | None, syntax: Syntax | None, rules: dict[str, Any]
+) -> Kind:
+    """What is known of a command text; all None: a shell tool whose input holds none.
 
     `outcome` is `eligible`, or why no rule was selected: `passthrough`, `ambiguous`,
     `unsupported`, `recovery`, `no_command`.
     """
-    if text is None or planned is None:
+    if text is None or planned is None or syntax is None:
         return Kind("no_command", UNCLEAR, "no command text")
     if planned.recovery:
         return Kind("recovery", REQUIRED, "an answer of YARP's own")
@@ -69,8 +71,8 @@ def kind_of(text: str | None, planned: Plan | None, rules: dict[str, Any]) -> Ki
         return Kind("eligible", EXISTING, f"existing/{planned.selection.rule}")
     argv = plain_argv(text)
     if argv is None:
-        labels = syntax.labels(text)[:_TOO_DEEP]
-        return Kind("unsupported", REQUIRED, f"unsupported syntax/{'+'.join(labels)}")
+        labels = "+".join(syntax.labels[:_TOO_DEEP])
+        return Kind("unsupported", REQUIRED, f"unsupported syntax/{labels}")
     matched = matching(argv, rules)
     guards = sorted({str(rule["id"]) for rule, guard, _ in matched if guard is not None})
     if guards:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import attrs
 import orjson
 
-from yarp.census import syntax
 from yarp.census.classes import CANDIDATE, UNCLEAR, Kind, kind_of
+from yarp.census.syntax import Syntax, read
 from yarp.census.tally import Tally
 from yarp.payload import utf8
 from yarp.reduce.marker import Recovery
@@ -41,6 +41,7 @@ _CUT_NOTICES = ("truncated", "Full output saved to", "[Showing lines", "characte
 _TRANSPORT = ("Exit code ", "Process exited with code", "Command exited with code", "Chunk ID: ")
 _NOTICE_CHARACTERS = 500
 _REMEMBERED = 4096
+_NONE = "none"
 
 
 @attrs.define
@@ -79,7 +80,12 @@ class _Known:
 
     planned: Plan | None
     kind: Kind
-    labels: tuple[str, ...]
+    syntax: Syntax | None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The syntax labels; `none` where there is no command text."""
+        return (_NONE,) if self.syntax is None else self.syntax.labels
 
 
 if TYPE_CHECKING:
@@ -148,9 +154,10 @@ class Measure:
         key = text or ""
         known = self._known.get(key)
         if known is None:
+            # First what stands in it: a plan reads the same tree, and then trees inside of it.
+            syntax = None if text is None else read(text)
             planned = None if text is None else plan(text, self._rules)
-            labels = ("none",) if text is None else tuple(syntax.labels(text))
-            known = _Known(planned, kind_of(text, planned, self._rules), labels)
+            known = _Known(planned, kind_of(text, planned, syntax, self._rules), syntax)
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[key] = known
@@ -215,6 +222,7 @@ class Measure:
         add("total", "shell", numbers)
         add("outcome", known.kind.outcome, numbers)
         add("status", status, numbers)
+        add("shell_syntax_source", known.syntax.source if known.syntax else _NONE, numbers)
         for label in known.labels:
             add("shell_syntax", label, numbers)
             add("shell_syntax_status", f"{label}/{status}", numbers)
@@ -286,9 +294,9 @@ def properties(text: str) -> tuple[str, ...]:
             found.append("oversized_line_1m")
         found.append("long_line_16k")
     ends = text[:_NOTICE_CHARACTERS] + "\0" + text[-_NOTICE_CHARACTERS:]
-    if any(notice in ends for notice in _CUT_NOTICES):
+    if any(map(ends.__contains__, _CUT_NOTICES)):
         found.append("host_truncated")
-    if any(notice in ends for notice in _TRANSPORT):
+    if any(map(ends.__contains__, _TRANSPORT)):
         found.append("transport_outcome")
     return tuple(found)
 

@@ -25,6 +25,7 @@ _BREAKDOWN = (
     "reducer",
     "shell_syntax",
     "shell_syntax_status",
+    "shell_syntax_source",
     "result_property",
     "status",
     "size_band",
@@ -102,6 +103,9 @@ def ceiling(counted: Counted, used: Ceiling) -> dict[str, Any]:
             "minimum_removed_characters": used.minimum_removed_characters,
             "minimum_savings_basis_points": used.minimum_savings_basis_points,
             "shell_syntax_labels_overlap": True,
+            "shell_syntax_labels_from": {
+                label: numbers[0] for label, numbers in tally.under("shell_syntax_source").items()
+            },
         },
         "totals": {
             "shell_results": _group(tally, "total", "shell")["results"],

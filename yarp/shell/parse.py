@@ -8,6 +8,7 @@ because its tree puts a pipe or a redirect around a whole `a && b`.
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 
@@ -55,8 +56,22 @@ class _Unclear(Exception):
     """The text says something that is not understood here."""
 
 
+# Who labels a text plans it too; nobody changes what was read.
+@functools.lru_cache(maxsize=1)
 def parse(text: str) -> list[Chain] | None:
     """The chains of a command text in their order; None when it is not understood whole."""
+    root = tree_of(text)
+    if root is None:
+        return None
+    try:
+        return _Reader(text.encode()).whole(root)
+    except _Unclear:
+        return None
+
+
+@functools.lru_cache(maxsize=1)
+def tree_of(text: str) -> Node | None:
+    """The grammar's tree of a whole text; None where it finds an error, or the text is too long."""
     if len(text) > MAX_BYTES or "\0" in text:
         return None
     try:
@@ -66,12 +81,7 @@ def parse(text: str) -> list[Chain] | None:
     if len(source) > MAX_BYTES or not source.strip():
         return None
     root = syntax_tree(source)
-    if root is None or root.has_error:
-        return None
-    try:
-        return _Reader(source).whole(root)
-    except _Unclear:
-        return None
+    return None if root is None or root.has_error else root
 
 
 _parser: tree_sitter.Parser | None = None
