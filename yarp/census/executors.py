@@ -117,6 +117,11 @@ def _started(function: Callable[[Any], Any], count: int) -> list[_Worker]:
     context: ForkContext | SpawnContext = (
         multiprocessing.get_context("fork") if copied else multiprocessing.get_context("spawn")
     )
+    if not copied:
+        # To start it would let interrupts through again.
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()
     workers: list[_Worker] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
