@@ -9,7 +9,6 @@ plugin in every error. Source: spec "Architecture", Contract.
 
 from __future__ import annotations
 
-import difflib
 import os
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -232,6 +231,8 @@ class Plugins:
         plugin.hooks = tuple(sorted(caller.name for caller in callers))
         unknown = [caller.name for caller in callers if not caller.has_spec()]
         if unknown:
+            import difflib
+
             near = difflib.get_close_matches(unknown[0], hook_names(), 1)
             hint = f"did you mean {near[0]}?" if near else "see: yarp hooks"
             self._fail(plugin, f"{entry} implements {unknown[0]}, which is no hook; {hint}")

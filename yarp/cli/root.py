@@ -6,7 +6,6 @@ here. What YARP raises on purpose becomes one `yarp: ...` line and the error's e
 
 from __future__ import annotations
 
-import difflib
 import os
 import signal
 import sys
@@ -109,6 +108,8 @@ class Root(click.RichGroup):
             self._add_plugin_commands()
         found = super().get_command(ctx, name)
         if found is None:
+            import difflib  # slow to load, and needed here alone
+
             near = difflib.get_close_matches(name, self.list_commands(ctx), 1)
             hint = f"did you mean {near[0]}?" if near else "see: yarp --help"
             raise click.UsageError(f"there is no command {name!r}; {hint}")

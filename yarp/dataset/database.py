@@ -11,7 +11,6 @@ import fcntl
 import os
 import stat
 from contextlib import contextmanager, suppress
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from yarp import paths
@@ -286,6 +285,8 @@ class Dataset:
 
 def schema_text(name: str) -> str:
     """One of the schema's files."""
+    from importlib.resources import files  # for a new dataset alone
+
     return files("yarp.dataset").joinpath("schema", name).read_text(encoding="utf-8")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,14 +37,18 @@ class Tables:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._columns: dict[str, list[tuple[str, str]]] = {}
-        found = connection.execute(
+
+    @cached_property
+    def _columns(self) -> dict[str, list[tuple[str, str]]]:
+        found = self._connection.execute(
             "SELECT CASE schema_name WHEN 'main' THEN '' ELSE schema_name || '.' END || table_name,"
             " column_name, data_type FROM duckdb_columns() WHERE NOT internal"
             " ORDER BY table_oid, column_index"
         ).fetchall()
+        columns: dict[str, list[tuple[str, str]]] = {}
         for table, column, kind in found:
-            self._columns.setdefault(table, []).append((column, kind))
+            columns.setdefault(table, []).append((column, kind))
+        return columns
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert whole rows."""

@@ -62,18 +62,24 @@ def listed(texts: Sequence[bytes], first: int) -> tuple[pa.Table, set[int]]:
     split = run("ascii_split_whitespace", [pa.array(texts, pa.string(), memory_pool=pool)])
     coded = run("dictionary_encode", [split.values])
     # A word in a text is one number. Each is kept once; sorted, they are all lists end to end.
-    codes = coded.indices.cast(pa.int64(), memory_pool=pool)
-    count = pa.scalar(len(texts), pa.int64())
-    places = run("add", [run("multiply", [codes, count]), run("list_parent_indices", [split])])
+    count = len(texts)
+    kind = pa.uint32() if len(coded.dictionary) * count < 1 << 32 else pa.uint64()
+    size = pa.scalar(count, kind)
+    codes = coded.indices.cast(kind, memory_pool=pool)
+    parents = run("list_parent_indices", [split]).cast(kind, memory_pool=pool)
+    del split
+    places = run("add", [run("multiply", [codes, size]), parents])
+    del codes, parents
     places = run("unique", [places])
     places = run("take", [places, run("array_sort_indices", [places])])
-    codes = run("divide", [places, count])
-    numbers = run("add", [run("subtract", [places, run("multiply", [codes, count])]), first])
-    ends = run("run_end_encode", [codes]).run_ends
-    lists = pa.ListArray.from_arrays(
-        pa.concat_arrays([pa.array([0], pa.int32()), ends], memory_pool=pool),
-        numbers.cast(pa.uint32(), memory_pool=pool),
+    codes = run("divide", [places, size])
+    numbers = run("subtract", [places, run("multiply", [codes, size])])
+    numbers = run(
+        "add", [numbers.cast(pa.uint32(), memory_pool=pool), pa.scalar(first, pa.uint32())]
     )
+    ends = run("run_end_encode", [codes]).run_ends
+    starts = pa.concat_arrays([pa.array([0], pa.int32()), ends], memory_pool=pool)
+    lists = pa.ListArray.from_arrays(starts, numbers)
     table = pa.table({"word": coded.dictionary, "texts": lists})
     lengths = run("binary_length", [coded.dictionary])
     too_long = run("greater", [lengths, LONGEST_WORD_BYTES])

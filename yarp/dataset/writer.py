@@ -285,6 +285,13 @@ class _Group:
     def _present_calls(self, calls: Collection[str]) -> dict[str, tuple[Row, str | None, Row]]:
         """Of these calls, the stored row, the item that it was taken from, and that one's rank."""
         with self._tables.values([(key,) for key in calls], key="VARCHAR") as given:
+            # The keys alone first: to read whole rows for all takes ten times as long.
+            present = self._execute(
+                f"SELECT key FROM {given} SEMI JOIN tool_calls ON call_key = key"
+            ).fetchall()
+        if not present:
+            return {}
+        with self._tables.values(present, key="VARCHAR") as given:
             found = self._execute(f"""
                 SELECT c.*, l.source_item_key, s.started_at_ms IS NULL, s.started_at_ms,
                   s.native_session_id, l.weight, i.relative_path, l.source_item_key

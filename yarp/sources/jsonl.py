@@ -158,7 +158,7 @@ class JsonlFile:
         """The complete lines that parse, in order. May be asked for once."""
         number = offset = 0
         for block in self._blocks():
-            if not block.strip(b"\n"):
+            if block.startswith(b"\n") and not block.strip(b"\n"):
                 number += len(block)
                 offset += len(block)
                 continue
