@@ -1,6 +1,6 @@
 """The words of texts and needles: what stands in a text has its words in it."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yarp.dataset.words import Part, blanked, listed, parts
@@ -38,6 +38,7 @@ def test_a_word_too_long_is_not_listed_and_its_texts_are_told():
     assert too_long == {1, 2}
 
 
+@settings(deadline=None)
 @given(st.lists(TEXT, min_size=1, max_size=8))
 def test_the_lists_are_those_that_sets_give(texts):
     words, _ = listed([blanked(text.encode()) for text in texts], 3)
@@ -48,6 +49,7 @@ def test_the_lists_are_those_that_sets_give(texts):
     assert dict(zip(*words.to_pydict().values(), strict=True)) == expected
 
 
+@settings(deadline=None)
 @given(TEXT, st.data())
 def test_a_needle_cut_from_a_text_finds_its_words_there(text, data):
     start = data.draw(st.integers(0, len(text)))
