@@ -183,9 +183,7 @@ def test_a_number_of_thousands_of_digits_is_still_json():
     assert jsontext.parse(text, comments=False).end == len(text)
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(documents(comments=True), st.booleans())
 def test_a_file_in_any_formatting_gets_its_bytes_back(yarp_home, text, edited):
     path = yarp_home / "hooks.json"

@@ -104,9 +104,7 @@ def sound(database):
     writer.close()
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(said=st.lists(records, max_size=10))
 def test_appends_end_where_one_reading_does(tmp_path, acme, said):
     place = tmp_path / str(next(COUNTER))
