@@ -88,6 +88,48 @@ def test_summaries_never_print_content(command, filled, words, more):
         json.loads(out)
 
 
+ODD = "a\x1b[31m\n\u202eb\x07\x9b.jsonl"
+
+
+@pytest.mark.parametrize("words", [["stats"], ["issues"], ["verify"], ["calls"]])
+def test_odd_names_reach_a_terminal_as_escapes_and_programs_exactly(command, store, words):
+    user = "ann\x1b]0;x\x07\u200f"
+    store.write(ODD, session("s"), call("a", tool="\x1b[2J"), b"{")
+    store.extract(user=user)
+    status, out, err = command(*words, "--database", store.database)
+    assert (status, err) == (0, "")
+    assert all(line.isprintable() for line in out.splitlines())
+    found = json.loads(command(*words, "--database", store.database, "--json")[1])
+    if words == ["issues"]:
+        assert "a\\x1b[31m\\n\\u202eb\\x07\\x9b.jsonl:3" in out
+        assert found["issues"][0]["source"] == str(store.sessions / ODD)
+    elif words == ["stats"]:
+        assert "ann\\x1b]0;x\\x07\\u200f" in out
+        assert found["by_agent"][0]["unix_user"] == user
+
+
+def test_odd_names_in_an_error_are_escaped(command, store):
+    words = ("extract", "--unix-user", "ann", "--database", store.database, "toy", "--sessions")
+    status, _, err = command(*words, "no\x1b[2Jroot")
+    assert status == 64
+    assert "no\\x1b[2Jroot" in err
+    assert all(line.isprintable() for line in err.splitlines())
+
+
+def test_issues_beyond_the_limit_are_counted(command, store):
+    store.write("a.jsonl", session("s"), *[call(str(n)) for n in range(4)], *[b"{", b"[]"] * 5)
+    store.write("b.jsonl", session("t"), call("b"))
+    store.extract()
+    words = ("issues", "--database", store.database)
+    status, out, err = command(*words, "--limit", "3")
+    assert (status, len(out.splitlines())) == (0, 6)
+    assert err == "yarp: 4 more issues are not listed; see --limit\n"
+    for limit in (1, 5, 6, 7, 8):
+        found = json.loads(command(*words, "--limit", str(limit), "--json")[1])
+        assert (len(found["issues"]), found["more"]) == (min(limit, 7), max(0, 7 - limit))
+    assert command(*words)[2] == ""
+
+
 def test_content_is_where_it_belongs_and_excluded_records_are_nowhere(command, filled):
     extract(command, filled)
     with open(filled.database, "rb") as file:

@@ -301,7 +301,7 @@ def _print_runs(runs: Sequence[Report | Failure], *, as_json: bool) -> None:
 
 
 def _print_report(report: Report, *, name: str) -> None:
-    written = report.written
+    written, name = report.written, text.printable(name)
     click.echo(
         f"{name}{report.found} sources: {written.items} read, {report.unchanged} unchanged, "
         f"{written.touched} touched but equal, {written.rejected} rejected, "
@@ -379,21 +379,24 @@ def issues(database: str | None, limit: int, as_json: bool) -> None:
     from yarp.dataset import report
 
     with reading(database) as dataset:
-        found = report.issues(dataset, limit)
+        found, more = report.issues(dataset, limit)
     if as_json:
-        text.print_json({"issues": found})
-        return
-    for issue in found:
-        place = "".join(
-            f"{mark}{issue[name]}"
-            for name, mark in (("line", ":"), ("sqlite_blob_id", " blob "))
-            if issue[name] is not None
-        )
-        times = f" ({issue['occurrences']} times)" if issue["occurrences"] > 1 else ""
-        where = f"{issue['source'] or issue['agent']}{place}"
-        click.echo(f"{issue['severity']} {issue['code']}{times}: {issue['message']}\n  {where}")
-    if not found:
-        click.echo("no issues")
+        text.print_json({"issues": found, "more": more})
+    else:
+        for issue in found:
+            place = "".join(
+                f"{mark}{issue[name]}"
+                for name, mark in (("line", ":"), ("sqlite_blob_id", " blob "))
+                if issue[name] is not None
+            )
+            times = f" ({issue['occurrences']} times)" if issue["occurrences"] > 1 else ""
+            what = f"{issue['severity']} {issue['code']}{times}: {issue['message']}"
+            where = f"{issue['source'] or issue['agent']}{place}"
+            click.echo(f"{text.printable(what)}\n  {text.printable(where)}")
+        if not found:
+            click.echo("no issues")
+    if more:
+        text.report([f"{more:,} more issues are not listed; see --limit"])
 
 
 @command.command()

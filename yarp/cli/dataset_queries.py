@@ -288,11 +288,4 @@ def _time(milliseconds: int | None) -> str:
 
 def _cell(value: object) -> str:
     """A value on one line, and nothing in it that a terminal would act on."""
-    if value is None:
-        return "NULL"
-    said = str(value)
-    return said if said.isprintable() else "".join(map(_printable, said))
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
+    return "NULL" if value is None else text.printable(str(value))

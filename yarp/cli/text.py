@@ -34,9 +34,19 @@ def shows(*examples: str) -> Callable[[_Function], _Function]:
     return add
 
 
+def printable(said: str, keep: str = "") -> str:
+    """`said` with an escape for each character that a terminal would obey or not show.
+
+    Line ends are among them, unless they are in `keep`. JSON has the text itself.
+    """
+    if said.isprintable():
+        return said
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in said)
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """The rows below their header, in columns as wide as they need."""
-    lines = [list(header), *(list(row) for row in rows)]
+    """The rows below their header, in columns as wide as they need; each cell on one line."""
+    lines = [[printable(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -65,9 +75,10 @@ def json_text(value: object, *, indent: int | None = 2) -> str:
 
 
 def report(problems: Iterable[str], name: str = "yarp") -> None:
-    """Say each problem on stderr, as one line of the command `name`."""
+    """Say each problem on stderr, as one line of the command `name`; names in it as printable."""
     for problem in problems:
-        sys.stderr.write(f"{name}: {problem}\n")
+        said = printable(problem, keep="\n")
+        sys.stderr.write(f"{name}: {said}\n")
 
 
 def known(value: bool | str | None) -> str:

@@ -80,16 +80,18 @@ _COLUMNS = (
     "message",
     "occurrences",
 )
+# An item without a relative path is its root, which is a file.
+_PLACE = "{root}.root_path || CASE i.relative_path WHEN '' THEN '' ELSE '/' || i.relative_path END"
 _ISSUES = """
-    SELECT u.agent, u.unix_user, o.root_path || '/' || i.relative_path, e.severity, e.code,
+    SELECT u.agent, u.unix_user, {place}, e.severity, e.code,
       e.line_number, e.byte_offset, e.sqlite_blob_id, e.message, e.occurrence_count
     FROM import_issues AS e JOIN import_runs AS u USING (run_key)
     LEFT JOIN source_items AS i ON i.source_item_key = e.source_item_key
     LEFT JOIN source_roots AS o USING (source_root_key)
-    ORDER BY ALL"""
+    ORDER BY ALL""".format(place=_PLACE.format(root="o"))
 # What is not a row of its own, since the next import may bring the other half.
 _HALVES = """
-    SELECT r.agent, r.unix_user, r.root_path || '/' || i.relative_path, 'warning', '{code}',
+    SELECT r.agent, r.unix_user, {place}, 'warning', '{code}',
       min(o.line_number), min(o.byte_offset), min(o.sqlite_blob_id), '{message}',
       count(DISTINCT t.{key})
     FROM {table} AS t {without}
@@ -97,6 +99,7 @@ _HALVES = """
     JOIN source_items AS i USING (source_item_key) JOIN source_roots AS r USING (source_root_key)
     GROUP BY ALL ORDER BY ALL"""
 _WITHOUT_RESULT = _HALVES.format(
+    place=_PLACE.format(root="r"),
     code="call_without_result",
     message="calls without a result",
     key="call_key",
@@ -104,6 +107,7 @@ _WITHOUT_RESULT = _HALVES.format(
     without="ANTI JOIN tool_results AS x ON x.call_key = t.call_key",
 )
 _WITHOUT_CALL = _HALVES.format(
+    place=_PLACE.format(root="r"),
     code="result_without_call",
     message="results without a call",
     key="result_key",
@@ -112,13 +116,20 @@ _WITHOUT_CALL = _HALVES.format(
 )
 
 
-def issues(dataset: Dataset, most: int = MOST_ISSUES) -> list[dict[str, Any]]:
-    """The issues of the imports, and what has no other half yet, with their places."""
+def issues(dataset: Dataset, most: int = MOST_ISSUES) -> tuple[list[dict[str, Any]], int]:
+    """The issues of the imports, and what has no other half yet, with their places.
+
+    `most` of them, and how many more there are.
+    """
     found: list[dict[str, Any]] = []
+    more = 0
     for statement in (_ISSUES, _WITHOUT_CALL, _WITHOUT_RESULT):
         rows = dataset.rows(f"{statement} LIMIT {most - len(found)}")
         found += [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-    return found
+        if len(found) == most:
+            (count,) = dataset.row(f"SELECT count(*) FROM ({statement})")
+            more += count - len(rows)
+    return found, more
 
 
 def verify(dataset: Dataset) -> dict[str, Any]:
