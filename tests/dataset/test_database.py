@@ -73,12 +73,40 @@ def test_broader_modes_of_its_own_files_are_narrowed(made):
     assert set(modes(os.path.dirname(made.database)).values()) == {0o600}
 
 
-def test_files_of_others_beside_it_are_left_alone(made):
-    other = pathlib.Path(made.database).with_name("notes.txt")
+OTHERS = ("notes.txt", "DATABASE.bak", "DATABASE2", "DATABASE.tmp.txt", "DATABASE.tmp-mine/x", "DATABASE.d/x", "copy-x/y")
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_others_beside_it_are_left_alone(made, name):
+    database = pathlib.Path(made.database)
+    other = database.parent / name.replace("DATABASE", database.name)
+    other.parent.mkdir(exist_ok=True)
     other.write_text("mine")
     other.chmod(0o644)
     made.extract()
     assert stat.S_IMODE(other.stat().st_mode) == 0o644
+    with Dataset.read(made.database) as dataset:
+        assert report.verify(dataset)["private_permissions"] is True
+
+
+def test_a_link_in_the_place_of_what_spills_is_not_followed(made, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch(mode=0o644)
+    os.symlink(tmp_path / "mine", made.database + ".tmp")
+    Dataset.write(made.database).close()
+    assert stat.S_IMODE(os.stat(tmp_path / "mine" / "notes.txt").st_mode) == 0o644
+
+
+@pytest.mark.parametrize("suffix", [".wal", ".lock", ".text", ".text.wal"])
+def test_all_that_it_and_its_index_leave_is_narrowed(made, suffix):
+    own = pathlib.Path(made.database + suffix)
+    own.parent.mkdir(exist_ok=True)
+    own.touch()
+    own.chmod(0o644)
+    with Dataset.read(made.database) as dataset:
+        assert report.verify(dataset)["private_permissions"] is False
+    Dataset.write(made.database).close()
+    assert not own.exists() or stat.S_IMODE(own.stat().st_mode) == 0o600
 
 
 def test_a_directory_that_others_can_reach_is_refused_unless_it_is_the_default(store, monkeypatch):
@@ -248,12 +276,12 @@ def test_a_writer_removes_what_a_killed_import_had_copied(tmp_path):
     directory = tmp_path / "private"
     path = str(directory / "toolcalls.duckdb")
     Dataset.write(path).close()
-    (directory / "copy-abc").mkdir()
-    (directory / "copy-abc" / "copy").write_bytes(b"a store, as far as it came")
+    (directory / "yarp-copy-abc").mkdir()
+    (directory / "yarp-copy-abc" / "copy").write_bytes(b"a store, as far as it came")
     Dataset.read(path).close()
-    assert (directory / "copy-abc").exists()
+    assert (directory / "yarp-copy-abc").exists()
     Dataset.write(path).close()
-    assert not (directory / "copy-abc").exists()
+    assert not (directory / "yarp-copy-abc").exists()
 
 
 def test_a_dataset_that_is_closed_or_refused_leaves_the_umask_as_it_was(store, tmp_path):

@@ -143,19 +143,22 @@ def test_a_copy_has_no_name_while_it_is_read(store, private):
 
 
 def test_what_a_killed_reader_had_copied_is_removed_by_the_next_one_alone(store, private, tmp_path):
-    left = private / "copy-left"
+    left = private / f"{sqlite.PREFIX}left"
     left.mkdir()
     (left / "copy").write_bytes(b"a part of a store")
-    (private / "copy-file").write_bytes(b"not ours")
-    (private / "copy-link").symlink_to(tmp_path)
-    (private / "other").mkdir()
-    taken, lock = sqlite._directory(str(private), sqlite.PREFIX)
+    others = {f"{sqlite.PREFIX}{name}" for name in ("file", "link", "mine")} | {"copy-mine"}
+    (private / f"{sqlite.PREFIX}file").write_bytes(b"not ours")
+    (private / f"{sqlite.PREFIX}link").symlink_to(tmp_path)
+    for name in ("copy-mine", f"{sqlite.PREFIX}mine"):
+        (private / name).mkdir()
+        (private / name / "copy.txt").write_bytes(b"not ours")
+    taken, lock = sqlite.held_directory(str(private))
     with sqlite3.connect(store) as writer:
         writer.execute("CREATE TABLE t (a)")
     writer.close()
     sqlite.Snapshot(str(store), str(private)).close()
-    names = {"copy-file", "copy-link", "other", os.path.basename(taken)}
-    assert set(os.listdir(private)) == names
+    assert set(os.listdir(private)) == others | {os.path.basename(taken)}
+    assert os.listdir(private / "copy-mine") == ["copy.txt"]
     os.close(lock)
 
 

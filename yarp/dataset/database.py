@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from yarp import paths
 from yarp.dataset import rowgroups
-from yarp.dataset.temporary import TemporaryDirectory, prefix_of
+from yarp.dataset.temporary import TemporaryDirectory
 from yarp.errors import DataError, PermissionsTooOpen, StorageError
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ _MOST_TEMPORARY_BYTES = 2 << 30
 _SLACK_BYTES = 1 << 20
 # More than any table has: the index is made anew where rows of a whole group were deleted.
 _REBUILT_ROWS = 1 << 40
+# What DuckDB puts beside a file, and our own lock.
+_SUFFIXES = ("", ".lock", ".wal", ".wal.checkpoint", ".wal.recovery")
 
 
 class DatasetUnknown(DataError):
@@ -438,19 +440,13 @@ def _size(path: str) -> int:
 
 
 def own_files(path: str) -> list[str]:
-    """The files that belong to the dataset at `path`: its own, log, lock, index and copies.
+    """The files that belong to the dataset at `path`: its own, log, lock, and those of its index.
 
-    Not the temporary ones: they are gone when they are looked at, and their directory is private.
+    None of another name, which may be somebody else's, however it begins. Not the temporary ones:
+    they are gone when they are looked at, and their directory is private.
     """
-    directory, name = os.path.split(path)
-    return [
-        each for each in _files_in(directory) if _belongs(os.path.relpath(each, directory), name)
-    ]
-
-
-def _belongs(relative_path: str, name: str) -> bool:
-    first = relative_path.partition(os.sep)[0]
-    return first.startswith((name, "copy-")) and not first.startswith(prefix_of(name))
+    places = [path + index + suffix for index in ("", ".text") for suffix in _SUFFIXES]
+    return [*filter(os.path.lexists, places)]
 
 
 def _narrow_own_files(path: str) -> None:

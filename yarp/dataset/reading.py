@@ -6,6 +6,7 @@ Whatever goes wrong with an item is an issue of that item. Source: seed 003, "St
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Literal
 
 import orjson
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from yarp.sources.facts import SourceFact
     from yarp.sources.importers import Importer, SourceItem
+
+_LIKE_AN_ESCAPE = re.compile(r"\\x[0-9a-f]{2}")
 
 
 @define(slots=True)
@@ -134,8 +137,17 @@ def _take_state(reading: Reading, item: SourceItem, stats: tuple[Stat | None, ..
 
 
 def shown(path: str) -> str:
-    """A path as the dataset keeps it: bytes that are no UTF-8 as backslash escapes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    r"""A path as the dataset keeps it: itself, or bytes that are no UTF-8 as escapes (`\xff`).
+
+    No two paths look the same: where there are escapes, or what reads like one, each backslash
+    of the path itself is written twice.
+    """
+    data = os.fsencode(path)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+    return text.replace("\\", "\\\\") if _LIKE_AN_ESCAPE.search(text) else text
 
 
 def state(item: SourceItem) -> tuple[tuple[Stat | None, ...], bytes]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -27,10 +28,11 @@ from yarp.sources.jsonl import SourceChanged, Stat
 BESIDE = ("", "-wal", "-journal")
 """What a database consists of while it is not being read: suffixes of its path."""
 
-PREFIX = "copy-"
+PREFIX = "yarp-copy-"
 """How the names of directories begin that hold a copy while it is made."""
 
-_SHARED_PREFIX = "yarp-copy-"
+_COPY = "copy"
+_OURS = re.compile(r"copy(-wal|-journal|-shm)?|duckdb_temp.*")
 _TRIES = 3
 _PAUSE_S = 0.1
 
@@ -47,11 +49,10 @@ class Snapshot:
         self, path: str, private_directory: str | None = None, *, most_bytes: int | None = None
     ) -> None:
         parent = private_directory or tempfile.gettempdir()
-        prefix = PREFIX if private_directory else _SHARED_PREFIX
-        remove_leftovers(parent, prefix)
-        directory, lock = held_directory(parent, prefix)
+        remove_leftovers(parent)
+        directory, lock = held_directory(parent)
         try:
-            target = os.path.join(directory, "copy")
+            target = os.path.join(directory, _COPY)
             self.before = _copy(path, target, most_bytes)
             self.connection = _open(target)
         finally:
@@ -64,7 +65,10 @@ class Snapshot:
 
 
 def remove_leftovers(parent: str, prefix: str = PREFIX) -> None:
-    """Remove the copies below `parent` that no process works on."""
+    """Remove the directories below `parent` of copies, or of DuckDB, that no process works with.
+
+    None in which a file is of any other kind.
+    """
     with suppress(OSError), os.scandir(parent) as scan:
         for entry in scan:
             if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
@@ -75,13 +79,14 @@ def _remove_leftover(directory: str) -> None:
     with suppress(OSError):
         lock = _locked(directory)
         try:
-            if os.fstat(lock).st_uid == os.getuid():
+            names = (name for _, _, files in os.walk(directory) for name in files)
+            if os.fstat(lock).st_uid == os.getuid() and all(map(_OURS.fullmatch, names)):
                 shutil.rmtree(directory, ignore_errors=True)
         finally:
             os.close(lock)
 
 
-def held_directory(parent: str, prefix: str) -> tuple[str, int]:
+def held_directory(parent: str, prefix: str = PREFIX) -> tuple[str, int]:
     """A new directory, which is ours for as long as its lock is held."""
     while True:
         directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
