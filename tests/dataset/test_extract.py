@@ -531,6 +531,52 @@ def test_a_file_whose_name_is_no_utf_8_is_imported(store):
     assert store.extract().unchanged == 1
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_files_whose_names_are_shown_alike_are_both_imported(new_store, order):
+    store = new_store()
+    names = [b"a\xff.jsonl", b"a\\xff.jsonl", b"a\\\\xff.jsonl", b"a\\\xff.jsonl", b"a\\y.jsonl"]
+    for number, name in enumerate(names[::order]):
+        with open(os.path.join(os.fsencode(store.sessions), name), "wb") as file:
+            file.write(lines(session(f"s{number}"), call("c")))
+    store.extract()
+    assert len(store.calls()) == len(names)
+    found = store.rows("SELECT source_item_key, relative_path FROM source_items ORDER BY ALL")
+    assert len({path for _, path in found}) == len(names)
+    # Names without anything odd are as they are.
+    assert {"a\\xff.jsonl", "a\\y.jsonl"} <= {path for _, path in found}
+    again = store.extract()
+    assert (again.unchanged, again.vanished) == (len(names), 0)
+    assert found == store.rows(
+        "SELECT source_item_key, relative_path FROM source_items ORDER BY ALL"
+    )
+
+
+def test_roots_whose_names_are_shown_alike_are_apart(store, tmp_path):
+    for name in (b"r\xff", b"r\\xff"):
+        root = os.fsdecode(os.path.join(os.fsencode(tmp_path), name))
+        os.mkdir(root)
+        with open(os.path.join(root, "a.jsonl"), "wb") as file:
+            file.write(lines(session(repr(name)), call("c")))
+        with Dataset.write(store.database) as dataset:
+            assert extract(dataset, TOY, "ann", {"sessions": root}).vanished == 0
+    assert len(store.rows("SELECT DISTINCT root_path FROM source_roots")) == 2
+    assert len(store.calls()) == 2
+
+
+def test_what_an_importer_knows_of_an_item_may_hold_such_a_name(store):
+    def discover(roots):
+        for item in TOY.discover(roots):
+            item.context = [item.relative_path, 1 << 70]
+            yield item
+
+    with open(os.path.join(os.fsencode(store.sessions), b"bad\xff.jsonl"), "wb") as file:
+        file.write(lines(session("s"), call("c")))
+    toy = Importer("toy", adapter_version=1, options=TOY.options, discover=discover, read=TOY.read)
+    store.extract(toy)
+    assert len(store.calls()) == 1
+    assert store.extract(toy).unchanged == 1
+
+
 def test_a_root_must_be_there(store):
     os.rmdir(store.sessions)
     with pytest.raises(UsageError, match="--sessions"):

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from yarp.dataset import keys, settle
 from yarp.dataset.database import told
 from yarp.dataset.outcome import Outcome
-from yarp.dataset.reading import discovered, fingerprint, read, same_content, shown, state
+from yarp.dataset.reading import discovered, fingerprint, read, same_content, state
 from yarp.dataset.rows import ItemRows
 from yarp.dataset.run import Report, Run
 from yarp.dataset.writer import Writer
 from yarp.errors import UsageError
+from yarp.sources.beneath import shown
 from yarp.sources.facts import Issue
 from yarp.sources.importers import SourceItem
 

@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import orjson
 
-from yarp.dataset.reading import discovered, read, shown
+from yarp.dataset.reading import discovered, read
 from yarp.dataset.rows import ImporterFault
 from yarp.errors import FrameError
+from yarp.sources.beneath import shown
 from yarp.sources.facts import Call, Issue, Observation, Result, Session
 from yarp.sources.jsonl import LONGEST_LINE_BYTES
 

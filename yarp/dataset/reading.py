@@ -5,8 +5,8 @@ Whatever goes wrong with an item is an issue of that item. Source: seed 003, "St
 
 from __future__ import annotations
 
+import json
 import os
-import re
 from typing import TYPE_CHECKING, Literal
 
 import orjson
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from yarp.sources.facts import SourceFact
     from yarp.sources.importers import Importer, SourceItem
-
-_LIKE_AN_ESCAPE = re.compile(r"\\x[0-9a-f]{2}")
 
 
 @define(slots=True)
@@ -136,26 +134,15 @@ def _take_state(reading: Reading, item: SourceItem, stats: tuple[Stat | None, ..
     reading.fingerprint = fingerprint(stats, reading.surroundings)
 
 
-def shown(path: str) -> str:
-    r"""A path as the dataset keeps it: itself, or bytes that are no UTF-8 as escapes (`\xff`).
-
-    No two paths look the same: where there are escapes, or what reads like one, each backslash
-    of the path itself is written twice.
-    """
-    data = os.fsencode(path)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
-    return text.replace("\\", "\\\\") if _LIKE_AN_ESCAPE.search(text) else text
-
-
 def state(item: SourceItem) -> tuple[tuple[Stat | None, ...], bytes]:
     """The states of the item's own files, and a digest of what else decides its reading."""
     suffixes = BESIDE if item.database else ("",)
     stats = tuple(_stat(item.path + suffix) for suffix in suffixes)
     around = [_stat(path) for path in item.companions]
-    context = orjson.dumps(item.context, option=orjson.OPT_SORT_KEYS, default=repr)
+    try:
+        context = orjson.dumps(item.context, option=orjson.OPT_SORT_KEYS, default=repr)
+    except TypeError:  # a path that is no UTF-8, or an integer beyond 64 bits
+        context = json.dumps(item.context, sort_keys=True, default=repr).encode()
     return stats, keys.digest(context, *(repr(each) for each in around))
 
 

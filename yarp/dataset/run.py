@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 from attrs import define
 
 from yarp.dataset import keys
-from yarp.dataset.reading import shown
 from yarp.dataset.rows import issue_rows
 from yarp.dataset.tables import Tables
 from yarp.errors import UsageError
+from yarp.sources.beneath import shown
 from yarp.sources.facts import Issue
 
 if TYPE_CHECKING:

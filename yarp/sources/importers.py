@@ -151,6 +151,20 @@ class SourceItem:
         """The absolute path of the file."""
         return os.path.join(self.root, self.relative_path) if self.relative_path else self.root
 
+    @property
+    def shown_root(self) -> str:
+        """The root as text, which a path is not where its bytes are no UTF-8."""
+        from yarp.sources.beneath import shown
+
+        return shown(self.root)
+
+    @property
+    def shown_path(self) -> str:
+        """The relative path as text."""
+        from yarp.sources.beneath import shown
+
+        return shown(self.relative_path)
+
     def lines(self) -> Iterator[Line]:
         """The complete lines of the file that are JSON, in order, with their parsed values.
 

@@ -387,3 +387,11 @@ def test_prompts_prose_and_what_gptme_adds_never_leave_the_importer(store):
     assert planted.encode() not in said
     assert b"FOUND IN THE INPUT" in said
     assert b"FOUND IN THE RESULT" in said
+
+
+def test_conversations_whose_names_are_no_text_are_apart(store):
+    names = ["a\udcff", "a\\xff"]
+    for name in names:
+        store.write(name, {"role": "user", "content": "hi"})
+    sessions = [store.said(name).sessions[0].native_id for name in names]
+    assert sessions == ["a\\xff", "a\\\\xff"]

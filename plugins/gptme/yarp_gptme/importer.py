@@ -86,9 +86,9 @@ class _Conversation:
 
     def __init__(self, item: SourceItem) -> None:
         # Or the root itself is a conversation.
-        self._session = item.relative_path.split("/")[0]
+        self._session = item.shown_path.split("/")[0]
         if self._session == CONVERSATION:
-            self._session = os.path.basename(item.root)
+            self._session = os.path.basename(item.shown_root)
         self._found = list(read(item.lines()))
         messages = [one for one in self._found if isinstance(one, Message)]
         if self._found and not messages:
