@@ -11,9 +11,10 @@ from toy_agent import TOY, Store, call, lines, result, session
 
 from yarp.dataset.database import Dataset
 from yarp.dataset.extract import extract
+from yarp.dataset.report import issues
 from yarp.errors import PluginError, UsageError
 from yarp.sources.facts import Issue, Rejected
-from yarp.sources.importers import Importer
+from yarp.sources.importers import Importer, SourceItem
 
 
 def with_version(number):
@@ -522,6 +523,95 @@ def test_links_that_lead_out_are_not_followed(store, tmp_path):
     assert store.issues() == []
 
 
+def sources(store, code):
+    """Where issues of this code are, below the store."""
+    with Dataset.read(store.database) as dataset:
+        found = [each["source"] for each in issues(dataset) if each["code"] == code]
+    assert all(each.startswith(f"{store.sessions}/") for each in found)
+    return [each[len(str(store.sessions)) + 1 :] for each in found]
+
+
+def test_each_link_that_leads_out_is_named_until_it_does_so_no_longer(store, tmp_path):
+    store.write("a.jsonl", session("s"), call("c"))
+    store.write("d/b.jsonl", session("t"), call("c"))
+    for name in ("one.jsonl", "d/two.jsonl", "three"):
+        (store.sessions / name).symlink_to(tmp_path)
+    report = store.extract()
+    assert (report.found, report.written.rejected) == (5, 3)
+    assert sources(store, "path_escape") == ["d/two.jsonl", "one.jsonl", "three"]
+    assert store.extract().unchanged == 5
+    (store.sessions / "one.jsonl").unlink()
+    store.write("one.jsonl", session("u"), call("c"))
+    (store.sessions / "three").unlink()
+    report = store.extract()
+    assert (report.found, report.written.items, report.vanished) == (4, 1, 0)
+    assert sources(store, "path_escape") == ["d/two.jsonl"]
+    assert store.issues() == [("path_escape", None, 1)]
+    assert len(store.calls()) == 3
+
+
+def test_a_source_that_gives_way_to_a_link_keeps_its_rows_and_says_so(store, tmp_path):
+    path = store.write("a.jsonl", session("s"), call("c"))
+    store.extract()
+    path.unlink()
+    path.symlink_to(tmp_path)
+    store.extract()
+    assert (sources(store, "path_escape"), len(store.calls())) == (["a.jsonl"], 1)
+    path.unlink()
+    assert store.extract().vanished == 1
+    assert (store.issues(), len(store.calls())) == ([("source_vanished", None, 1)], 1)
+
+
+def test_nothing_is_gone_that_lies_below_what_cannot_be_looked_into(store):
+    for name in ("a.jsonl", "d/b.jsonl", "d/e/c.jsonl", "d.jsonl"):
+        store.write(name, session(name), call("c"))
+    store.extract()
+    (store.sessions / "d.jsonl").unlink()
+
+    def discover(roots):
+        for item in TOY.discover(roots):
+            if not item.relative_path.startswith("d/"):
+                yield item
+        refused = Issue("unreadable", "a directory cannot be read", "error")
+        yield SourceItem("sessions", roots["sessions"], "d", refused=refused)
+
+    toy = Importer("toy", adapter_version=1, options=TOY.options, discover=discover, read=TOY.read)
+    assert store.extract(toy).vanished == 1
+    assert sources(store, "unreadable") == ["d"]
+    assert sources(store, "source_vanished") == ["d.jsonl"]
+    assert store.extract().vanished == 0
+    assert sources(store, "unreadable") == []
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_directory_that_is_swapped_for_a_link_before_it_is_read_is_not_followed(
+    store, tmp_path, packed, depth, touched
+):
+    name = "d/e/b.jsonl" + (".zst" if packed else "")
+    pack = zstandard.compress if packed else bytes
+    store.write("a.jsonl", session("s"), call("c"))
+    store.write(name).write_bytes(pack(lines(session("t"), call("c"))))
+    secret = tmp_path / "elsewhere" / name.removeprefix("d/")
+    secret.parent.mkdir(parents=True)
+    secret.write_bytes(pack(lines(session("secret"), call("c"))))
+    if touched:
+        store.extract()
+        os.utime(store.sessions / name)
+
+    def discover(roots):
+        yield from [*TOY.discover(roots)]
+        swapped, by = (("d", "elsewhere"), ("d/e", "elsewhere/e"))[depth - 1]
+        (store.sessions / swapped).rename(tmp_path / "before")
+        (store.sessions / swapped).symlink_to(tmp_path / by)
+
+    toy = Importer("toy", adapter_version=1, options=TOY.options, discover=discover, read=TOY.read)
+    store.extract(toy)
+    assert [row[0] for row in store.calls()] == (["s", "t"] if touched else ["s"])
+    assert sources(store, "path_escape") == [name]
+
+
 def test_a_file_whose_name_is_no_utf_8_is_imported(store):
     path = os.path.join(os.fsencode(store.sessions), b"bad\xff.jsonl")
     with open(path, "wb") as file:
@@ -629,9 +719,13 @@ def test_an_importer_that_cannot_look_is_an_issue_and_nothing_counts_as_gone(sto
     blind = Importer(
         "toy", adapter_version=1, options=TOY.options, discover=discover, read=TOY.read
     )
-    assert store.extract(blind).vanished == (code != "unreadable")
-    assert (code, None, 1) in store.issues()
+    assert store.extract(blind).vanished == 0
+    assert store.issues() == [(code, None, 1)]
     assert len(store.calls()) == 1
+    with Dataset.read(store.database) as dataset:
+        (found,) = [one["source"] for one in issues(dataset) if one["code"] == code]
+    assert found == str(store.sessions)
+    assert (store.extract().vanished, store.issues()) == (0, [])
 
 
 def test_an_importer_that_fails_while_looking_fails_the_run(store):

@@ -98,8 +98,8 @@ def test_a_database_that_keeps_changing_is_rejected(store, private, monkeypatch)
     writer.execute("CREATE TABLE t (a)")
     copy_file = sqlite._copy_file
 
-    def disturbed(path, target, size_bytes):
-        copied = copy_file(path, target, size_bytes)
+    def disturbed(*places):
+        copied = copy_file(*places)
         writer.execute("INSERT INTO t VALUES (1)")
         return copied
 

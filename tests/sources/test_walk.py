@@ -90,6 +90,45 @@ def test_a_file_beside_an_item_is_read_only_below_the_root(root, tmp_path):
         item.read_beside("a/y.txt", most_bytes=2)
 
 
+def test_a_directory_that_becomes_a_link_while_it_is_looked_for_is_not_entered(root, tmp_path):
+    walk = files_below(str(root), (".jsonl",))
+    assert next(walk) == "b.jsonl"
+    (root / "a").rename(tmp_path / "elsewhere")
+    (root / "a").symlink_to(tmp_path / "elsewhere")
+    assert [one.code for one in walk] == ["path_escape"]
+
+
+def test_a_file_beside_an_item_is_not_read_through_a_link_that_comes_meanwhile(
+    root, tmp_path, monkeypatch
+):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "y.txt").write_text("secret")
+    realpath = os.path.realpath
+
+    def swapped(path):
+        found = realpath(path)
+        if path.endswith("y.txt"):
+            (root / "a").rename(tmp_path / "before")
+            (root / "a").symlink_to(tmp_path / "elsewhere")
+        return found
+
+    monkeypatch.setattr(os.path, "realpath", swapped)
+    assert SourceItem("sessions", str(root), "b.jsonl").read_beside("a/y.txt") is None
+    assert (root / "a").is_symlink()
+
+
+def test_what_is_refused_is_an_item_with_its_place(root, tmp_path):
+    (root / "a" / "leak.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    (root / "out").symlink_to(tmp_path)
+    found = items_below(str(root), kind="sessions", suffixes=(".jsonl",), accept=lambda _: False)
+    assert {item.relative_path: item.refused.code for item in found} == {
+        "a/leak.jsonl": "path_escape",
+        "out": "path_escape",
+    }
+    (item,) = items_below(str(tmp_path / "none"), kind="sessions", suffixes=(".jsonl",))
+    assert (item.path, item.refused.code) == (str(tmp_path / "none"), "unreadable")
+
+
 def test_what_is_passed_over_is_not_entered_and_leads_nowhere(root, tmp_path):
     (root / "out").symlink_to(tmp_path)
     (root / "a" / "leak.jsonl").symlink_to(tmp_path / "secret.jsonl")

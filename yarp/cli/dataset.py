@@ -379,7 +379,8 @@ def issues(database: str | None, limit: int, as_json: bool) -> None:
     from yarp.dataset import report
 
     with reading(database) as dataset:
-        found, more = report.issues(dataset, limit)
+        found = report.issues(dataset, limit)
+        more = report.issue_count(dataset) - len(found) if len(found) == limit else 0
     if as_json:
         text.print_json({"issues": found, "more": more})
     else:

@@ -113,8 +113,12 @@ class _Extraction:
         self._run.note(issues)
         vanished = 0
         if not any(issue.code == "unreadable" for issue in issues):
-            gone = known.keys() - items.keys()
-            vanished = self._run.note_vanished(gone, items)
+            refused = [
+                (self._root_key(item.kind, item.root), shown(item.relative_path))
+                for item in items.values()
+                if item.refused is not None
+            ]
+            vanished = self._run.note_vanished(known, items, refused)
         self._settle(items)
         counts = self._writer.counts
         return Report(self._run.agent, self._run.key, len(items), unchanged, vanished, counts)
@@ -154,6 +158,7 @@ class _Extraction:
                     context=item.context,
                     companions=item.companions,
                     database=item.database,
+                    refused=item.refused,
                 )
                 outcome = self._read(key, again, known[key])
                 outcome.again = True
@@ -173,6 +178,7 @@ class _Extraction:
             known.surroundings == surroundings
             and known.status != "rejected"
             and not item.database
+            and item.refused is None
             and stats[0] is not None
             and stats[0].size_bytes == known.size_bytes
             and known.prefix_sha256 is not None
@@ -180,7 +186,7 @@ class _Extraction:
         )
         if equal:
             assert known.imported_byte_count is not None  # noqa: S101 - for the type checker
-            stat = same_content(item.path, known.imported_byte_count, known.prefix_sha256)
+            stat = same_content(item, known.imported_byte_count, known.prefix_sha256)
             if stat is not None:
                 mark = fingerprint((stat, *stats[1:]), surroundings)
                 return self._outcome(key, item, known).touched(known, stat, mark)

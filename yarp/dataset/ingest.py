@@ -90,6 +90,7 @@ class _Ingest:
         self._known: dict[str, dict[str, Known]] = {}
         self._issues = Issues()
         self._keys: set[str] = set()
+        self._refused: list[tuple[str, str]] = []
         self._unchanged = 0
         self._item: _OpenItem | None = None
         self._open = False
@@ -128,8 +129,8 @@ class _Ingest:
         self._run.note(self._issues)
         vanished = 0
         if not any(issue.code == "unreadable" for issue in self._issues):
-            gone = {key for known in self._known.values() for key in known} - self._keys
-            vanished = self._run.note_vanished(gone, self._keys)
+            known = {key: each for found in self._known.values() for key, each in found.items()}
+            vanished = self._run.note_vanished(known, self._keys, self._refused)
         if settle.unsettled(self._dataset):
             self._writer.settle()
         self._run.end("complete")
@@ -248,6 +249,7 @@ class _Ingest:
             raise self._broken("the state of the source is another one")
         if refused is not None:
             reading.reject(refused, lasting=reading.lasting)
+            self._refused.append((item.outcome.source_root_key, item.outcome.relative_path))
         elif item.fault is not None:
             reading.reject(item.fault, lasting=True)
         outcome, known = item.outcome, item.known

@@ -15,7 +15,9 @@ from attrs import define, field
 from yarp.dataset import keys
 from yarp.dataset.rows import ImporterFault, require_issue
 from yarp.errors import PluginError
+from yarp.sources.beneath import Escapes
 from yarp.sources.facts import Issue, Rejected
+from yarp.sources.importers import SourceItem
 from yarp.sources.jsonl import JsonlFile, SourceChanged, Stat, deep_values
 from yarp.sources.sqlite import BESIDE
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from yarp.sources.facts import SourceFact
-    from yarp.sources.importers import Importer, SourceItem
+    from yarp.sources.importers import Importer
 
 
 @define(slots=True)
@@ -54,20 +56,31 @@ class Reading:
 def discovered(importer: Importer, roots: Mapping[str, str]) -> list[SourceItem | Issue]:
     """What the importer finds: issues first, then the items in an order of their own.
 
-    Raises PluginError when it cannot look.
+    Where it gives up, each root is refused. Raises PluginError when it cannot look.
     """
     try:
         found = list(importer.discover(roots))
     except Rejected as refused:
-        return [_told(refused.issue)]
+        found = _refused(importer, roots, refused.issue)
     except OSError as error:
-        return [Issue("unreadable", f"a source cannot be read: {error.strerror}", "error")]
+        issue = Issue("unreadable", f"a source cannot be read: {error.strerror}", "error")
+        found = _refused(importer, roots, issue)
     except Exception as error:
         what = f"the importer of {importer.agent} raised {type(error).__name__} while looking"
         raise PluginError(what) from error
     issues: list[SourceItem | Issue] = [_told(each) for each in found if isinstance(each, Issue)]
     items = [each for each in found if not isinstance(each, Issue)]
     return issues + sorted(items, key=lambda item: (item.kind, item.root, item.relative_path))
+
+
+def _refused(
+    importer: Importer, roots: Mapping[str, str], issue: Issue
+) -> list[SourceItem | Issue]:
+    return [
+        SourceItem(option.source_kind, roots[option.flag], "", refused=issue)
+        for option in importer.options
+        if option.flag in roots
+    ]
 
 
 def read(importer: Importer, item: SourceItem, take: Callable[[SourceFact], None]) -> Reading:
@@ -78,6 +91,9 @@ def read(importer: Importer, item: SourceItem, take: Callable[[SourceFact], None
     """
     stats, surroundings = state(item)
     reading = Reading(stats[0], surroundings, fingerprint(stats, surroundings))
+    if item.refused is not None:
+        reading.reject(_told(item.refused), lasting=True)
+        return reading
     try:
         with deep_values():
             for fact in importer.read(item):
@@ -90,6 +106,8 @@ def read(importer: Importer, item: SourceItem, take: Callable[[SourceFact], None
         reading.reject(_told(refused.issue), lasting=True)
     except ImporterFault as fault:
         reading.reject(importer_fault(fault), lasting=True)
+    except Escapes as error:
+        reading.reject(Issue("path_escape", str(error.strerror)), lasting=False)
     except OSError as error:
         what = f"the file cannot be read: {error.strerror}"
         reading.reject(Issue("unreadable", what, "error"), lasting=False)
@@ -143,7 +161,10 @@ def state(item: SourceItem) -> tuple[tuple[Stat | None, ...], bytes]:
         context = orjson.dumps(item.context, option=orjson.OPT_SORT_KEYS, default=repr)
     except TypeError:  # a path that is no UTF-8, or an integer beyond 64 bits
         context = json.dumps(item.context, sort_keys=True, default=repr).encode()
-    return stats, keys.digest(context, *(repr(each) for each in around))
+    parts: list[str | bytes] = [context, *(repr(each) for each in around)]
+    if item.refused is not None:
+        parts += [item.refused.code, item.refused.message]
+    return stats, keys.digest(*parts)
 
 
 def _stat(path: str) -> Stat | None:
@@ -165,10 +186,10 @@ def _stat_bytes(stat: Stat | None) -> bytes | None:
     return keys.encode(str(value) for value in values)
 
 
-def same_content(path: str, byte_count: int, sha256: bytes | None) -> Stat | None:
-    """The state of a file whose first bytes are still the same, or None."""
+def same_content(item: SourceItem, byte_count: int, sha256: bytes | None) -> Stat | None:
+    """The state of an item's file whose first bytes are still the same, or None."""
     try:
-        with JsonlFile(path) as file:
+        with JsonlFile(item.path, item.root) as file:
             if file.digest_of(byte_count) != sha256:
                 return None
             file.require_unchanged()

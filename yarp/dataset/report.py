@@ -114,22 +114,22 @@ _WITHOUT_CALL = _HALVES.format(
     table="tool_results",
     without="ANTI JOIN tool_calls AS x ON x.call_key = t.call_key",
 )
+_LISTED = (_ISSUES, _WITHOUT_CALL, _WITHOUT_RESULT)
 
 
-def issues(dataset: Dataset, most: int = MOST_ISSUES) -> tuple[list[dict[str, Any]], int]:
-    """The issues of the imports, and what has no other half yet, with their places.
-
-    `most` of them, and how many more there are.
-    """
+def issues(dataset: Dataset, most: int = MOST_ISSUES) -> list[dict[str, Any]]:
+    """The issues of the imports, and what has no other half yet, with their places."""
     found: list[dict[str, Any]] = []
-    more = 0
-    for statement in (_ISSUES, _WITHOUT_CALL, _WITHOUT_RESULT):
+    for statement in _LISTED:
         rows = dataset.rows(f"{statement} LIMIT {most - len(found)}")
         found += [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-        if len(found) == most:
-            (count,) = dataset.row(f"SELECT count(*) FROM ({statement})")
-            more += count - len(rows)
-    return found, more
+    return found
+
+
+def issue_count(dataset: Dataset) -> int:
+    """How many there are of what `issues` lists."""
+    counts = [dataset.row(f"SELECT count(*) FROM ({each})")[0] for each in _LISTED]
+    return sum(counts)
 
 
 def verify(dataset: Dataset) -> dict[str, Any]:

@@ -74,6 +74,9 @@ class ItemRows:
         self._observed: set[str] = set()
         self._result_places: list[tuple[str, int | None, int | None, bytes]] = []
         self._result_calls: dict[str, str] = {}
+        # Whether the target at hand held a lone surrogate, and those that did, until they are seen.
+        self._replaced = False
+        self._odd: set[str] = set()
 
     @property
     def row_count(self) -> int:
@@ -147,7 +150,10 @@ class ItemRows:
         known = self._targets.get(id(target))
         if known is not None:
             return known[1]
+        self._replaced = False
         key = self._call(target) if type(target) is Call else self._result(target)  # type: ignore[arg-type]
+        if self._replaced:
+            self._odd.add(key)
         # The object is kept: its id must not serve another one.
         self._targets[id(target)] = (target, key)
         return key
@@ -229,7 +235,7 @@ class ItemRows:
         return text
 
     def _surrogate(self) -> None:
-        self.issues.add(Issue("lone_surrogate", "a lone surrogate has become U+FFFD"))
+        self._replaced = True
 
     def _result(self, result: Result) -> str:
         call_key = self._call_key(result.call)
@@ -275,6 +281,18 @@ class ItemRows:
             result_key = target
             self._result_places.append((target, seen.line_number, seen.byte_offset, sha256))
         self._observed.add(target)
+        if target in self._odd:
+            self._odd.remove(target)
+            self.issues.add(
+                Issue(
+                    "lone_surrogate",
+                    "a lone surrogate has become U+FFFD",
+                    line_number=seen.line_number,
+                    byte_offset=seen.byte_offset,
+                    sqlite_blob_id=seen.sqlite_blob_id,
+                    record_sha256=sha256,
+                )
+            )
         self.observations[key] = (
             key,
             self.source_item_key,

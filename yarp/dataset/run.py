@@ -20,7 +20,9 @@ from yarp.sources.beneath import shown
 from yarp.sources.facts import Issue
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    import duckdb
 
     from yarp.dataset.database import Dataset
     from yarp.dataset.writer import Counts
@@ -42,6 +44,7 @@ class Report:
 class Known:
     """What the dataset knows of an item from its last reading."""
 
+    source_root_key: str
     relative_path: str
     adapter_version: int
     size_bytes: int
@@ -101,7 +104,7 @@ class Run:
     def known(self, root_keys: Iterable[str]) -> dict[str, Known]:
         """What is known of the items below these roots, by item key."""
         found = self.dataset.rows(
-            "SELECT source_item_key, relative_path, adapter_version, size_bytes,"
+            "SELECT source_item_key, source_root_key, relative_path, adapter_version, size_bytes,"
             " imported_byte_count, prefix_sha256, status, fingerprint, surroundings"
             " FROM source_items LEFT JOIN private.checkpoints USING (source_item_key)"
             " WHERE list_contains(?, source_root_key)",
@@ -123,18 +126,33 @@ class Run:
                     connection.execute("DELETE FROM import_issues WHERE issue_key = ?", [key])
                 Tables(connection).insert("import_issues", rows)
 
-    def note_vanished(self, gone: Collection[str], here: Iterable[str]) -> int:
-        """Say of items, by key, that they are gone; and of others no longer.
+    def note_vanished(
+        self,
+        known: Mapping[str, Known],
+        here: Collection[str],
+        refused: Iterable[tuple[str, str]],
+    ) -> int:
+        """Say of known items that are not `here` (by key) that they are gone; of others no longer.
 
-        Gives how many are newly gone.
+        Nothing is said of what lies below `refused` places, by root key and path. An item that
+        gave nothing is forgotten. Gives how many are newly gone.
         """
+        hidden = {(root, path and f"{path}/") for root, path in refused}
+        gone = {
+            key
+            for key in known.keys() - here
+            if hidden.isdisjoint(_above(known[key].source_root_key, known[key].relative_path))
+        }
         found = self.dataset.rows(
             "SELECT source_item_key FROM import_issues WHERE code = 'source_vanished'"
         )
         told = {key for (key,) in found}
-        new = sorted(set(gone) - told)
+        new = gone - told
+        rejected = {key for key in new if known[key].status == "rejected"}
+        nothing = self._gave_nothing(rejected)
+        new -= nothing
         back = told.intersection(here)
-        if new or back:
+        if new or back or nothing:
             with self.dataset.transaction() as connection:
                 for key in back:
                     connection.execute(
@@ -142,7 +160,40 @@ class Run:
                         " AND source_item_key = ?",
                         [key],
                     )
+                # Why it could not be read is of no more interest.
+                _delete(connection, ("import_issues",), rejected)
+                _delete(connection, ("private.checkpoints", "source_items"), nothing)
                 what = Issue("source_vanished", "the source is gone; what was imported stays")
-                rows = [row for key in new for row in issue_rows([what], self.key, key, (key,))]
+                rows = [
+                    row for key in sorted(new) for row in issue_rows([what], self.key, key, (key,))
+                ]
                 Tables(connection).insert("import_issues", rows)
         return len(new)
+
+    def _gave_nothing(self, item_keys: Collection[str]) -> set[str]:
+        """Those of the items to which no row points."""
+        if not item_keys:
+            return set()
+        held = self.dataset.rows(
+            "SELECT DISTINCT source_item_key FROM observations"
+            " WHERE list_contains(?, source_item_key)",
+            [list(item_keys)],
+        )
+        return {*item_keys} - {key for (key,) in held}
+
+
+def _delete(
+    connection: duckdb.DuckDBPyConnection, tables: Iterable[str], item_keys: Iterable[str]
+) -> None:
+    for table in tables:
+        for key in item_keys:
+            connection.execute(f"DELETE FROM {table} WHERE source_item_key = ?", [key])
+
+
+def _above(root_key: str, path: str) -> Iterator[tuple[str, str]]:
+    """Each directory above a place, the root first, with a slash behind its name."""
+    yield root_key, ""
+    end = path.find("/")
+    while end >= 0:
+        yield root_key, path[: end + 1]
+        end = path.find("/", end + 1)

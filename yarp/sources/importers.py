@@ -113,6 +113,8 @@ class SourceItem:
     `companions`: absolute paths of further files that `read` looks into; when one of them
     changes, the item is read again.
     `database`: the file is an SQLite database, for `sqlite()`.
+    `refused`: what keeps it, or what lies below it, from being read: an issue of it. Then it is
+    not given to `read`.
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class SourceItem:
         context: Any = None,
         companions: Iterable[str] = (),
         database: bool = False,
+        refused: Issue | None = None,
     ) -> None:
         self.kind = kind
         self.root = root
@@ -131,6 +134,7 @@ class SourceItem:
         self.context = context
         self.companions = tuple(companions)
         self.database = database
+        self.refused = refused
         self.private_directory: str | None = None
         """Where private copies go; the system's directory for temporary files if None."""
         self.most_copy_bytes: int | None = None
@@ -175,7 +179,7 @@ class SourceItem:
 
         if self.file is not None:
             raise ValueError("lines() is to be asked for once; see line_again()")
-        self.file = JsonlFile(self.path)
+        self.file = JsonlFile(self.path, self.root)
         if self.mark is not None:
             self.file.mark(self.mark)
         self._lines = self.file.lines()
@@ -200,7 +204,10 @@ class SourceItem:
 
         if self.snapshot is None:
             self.snapshot = Snapshot(
-                self.path, self.private_directory, most_bytes=self.most_copy_bytes
+                self.path,
+                self.private_directory,
+                root=self.root,
+                most_bytes=self.most_copy_bytes,
             )
         return self.snapshot.connection
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 import os
-import stat
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 from attrs import frozen
 
+from yarp.sources.beneath import open_file, placed
 from yarp.sources.facts import Issue, Issues, Rejected
 
 if TYPE_CHECKING:
@@ -107,20 +107,17 @@ class JsonlFile:
 
     `issues` and `malformed` grow while lines are read. `malformed`: the numbers of lines that are
     no JSON; of several on end, the last one's.
-    Raises OSError when the path is no regular file that can be read; links are not followed.
+    Raises OSError when the path is no regular file that can be read. No link is followed: in the
+    place of the file, or of a directory below `root`.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, root: str | None = None) -> None:
         self.path = path
         self.issues = Issues()
         self.malformed: set[int] = set()
         self.compressed = path.endswith(".zst")
-        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        found = os.fstat(self._fd)
-        if not stat.S_ISREG(found.st_mode):
-            os.close(self._fd)
-            raise OSError(0, "not a regular file", path)
-        self.before = Stat.of(found)
+        self._fd = open_file(*placed(path, root))
+        self.before = Stat.of(os.fstat(self._fd))
         self.complete_byte_count = 0
         """How many bytes of the file the complete lines read so far make."""
         self._digest = hashlib.sha256()

@@ -16,12 +16,12 @@ import os
 import re
 import shutil
 import sqlite3
-import stat
 import tempfile
 import time
 from contextlib import suppress
 from urllib.parse import quote
 
+from yarp.sources.beneath import open_file, placed, stat_of
 from yarp.sources.facts import Rejected
 from yarp.sources.jsonl import SourceChanged, Stat
 
@@ -40,20 +40,26 @@ _PAUSE_S = 0.1
 class Snapshot:
     """The state of a database at one moment, as `connection`: read-only, in one transaction.
 
+    `root`: the directory below which no link is followed; the file's own unless given.
     `most_bytes`: what the copy may take. Raises OSError when the file cannot be read, or is
     longer than that, and `Rejected` when it kept changing
     (`source_changed_during_read`) or is no database (`malformed_database`).
     """
 
     def __init__(
-        self, path: str, private_directory: str | None = None, *, most_bytes: int | None = None
+        self,
+        path: str,
+        private_directory: str | None = None,
+        *,
+        root: str | None = None,
+        most_bytes: int | None = None,
     ) -> None:
         parent = private_directory or tempfile.gettempdir()
         remove_leftovers(parent)
         directory, lock = held_directory(parent)
         try:
             target = os.path.join(directory, _COPY)
-            self.before = _copy(path, target, most_bytes)
+            self.before = _copy(*placed(path, root), target, most_bytes)
             self.connection = _open(target)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -107,32 +113,32 @@ def _locked(directory: str) -> int:
     return lock
 
 
-def stat_parts(path: str) -> tuple[Stat | None, ...]:
+def _stat_parts(root: str, path: str) -> tuple[Stat | None, ...]:
     """The states of the files that make up the database."""
-    return tuple(_stat(path + suffix) for suffix in BESIDE)
+    return tuple(_stat(root, path + suffix) for suffix in BESIDE)
 
 
-def _stat(path: str) -> Stat | None:
+def _stat(root: str, path: str) -> Stat | None:
     try:
-        return Stat.of(os.lstat(path))
+        return Stat.of(stat_of(root, path))
     except FileNotFoundError:
         return None
 
 
-def _copy(path: str, target: str, most_bytes: int | None) -> tuple[Stat | None, ...]:
+def _copy(root: str, path: str, target: str, most_bytes: int | None) -> tuple[Stat | None, ...]:
     for remaining in reversed(range(_TRIES)):
-        before = stat_parts(path)
+        before = _stat_parts(root, path)
         needed = sum(found.size_bytes for found in before if found is not None)
         if most_bytes is not None and needed > most_bytes:
             raise OSError(errno.ENOSPC, "its private copy could cross the size limit", path)
         whole = all(
-            _copy_file(path + suffix, target + suffix, found.size_bytes)
+            _copy_file(root, path + suffix, target + suffix, found.size_bytes)
             for suffix, found in zip(BESIDE, before, strict=True)
             if found is not None
         )
         if before[0] is None:
-            raise FileNotFoundError(2, "no such file", path)
-        if whole and stat_parts(path) == before:
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
+        if whole and _stat_parts(root, path) == before:
             return before
         for suffix in BESIDE:
             if os.path.exists(target + suffix):
@@ -142,14 +148,12 @@ def _copy(path: str, target: str, most_bytes: int | None) -> tuple[Stat | None, 
     raise SourceChanged
 
 
-def _copy_file(path: str, target: str, size_bytes: int) -> bool:
+def _copy_file(root: str, path: str, target: str, size_bytes: int) -> bool:
     try:
-        source = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        source = open_file(root, path)
     except FileNotFoundError:
         return False
     with open(source, "rb", buffering=0) as read:
-        if not stat.S_ISREG(os.fstat(source).st_mode):
-            raise OSError(0, "not a regular file", path)
         out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(out, "wb", buffering=0) as write:
             shutil.copyfileobj(read, write, 1 << 20)

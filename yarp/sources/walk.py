@@ -7,11 +7,12 @@ lies below the same root is found at its own place, and any other is an issue. S
 
 from __future__ import annotations
 
+import enum
 import errno
 import os
-import stat
 from typing import TYPE_CHECKING
 
+from yarp.sources.beneath import Escapes, open_directory, open_file, placed
 from yarp.sources.facts import Issue, Rejected
 from yarp.sources.importers import SourceItem
 from yarp.sources.jsonl import SourceChanged, Stat
@@ -28,19 +29,19 @@ def items_below(
     database: bool = False,
     accept: Callable[[str], bool] | None = None,
     passes_over: Callable[[str], bool] | None = None,
-) -> Iterator[SourceItem | Issue]:
+) -> Iterator[SourceItem]:
     """An item for each regular file below `root` whose name ends with one of `suffixes`.
 
     `accept(relative_path)` may leave files out, `passes_over(relative_path)` directories and
-    links, so that nothing is said of what is in them or where they lead. An `Issue` for each
-    directory that cannot be read (`unreadable`) and for each link, directories' or of such a
-    name, that leads out of the root (`path_escape`).
+    links, so that nothing is said of what is in them or where they lead. An item that is
+    `refused` for each directory that cannot be read (`unreadable`) and for each link,
+    directories' or of such a name, that leads out of the root (`path_escape`).
     """
-    for found in files_below(root, suffixes, passes_over):
-        if isinstance(found, Issue):
-            yield found
-        elif accept is None or accept(found):
-            yield SourceItem(kind, root, found, database=database)
+    for path, issue in _walk(root, suffixes, passes_over):
+        if issue is not None:
+            yield SourceItem(kind, root, path, refused=issue)
+        elif accept is None or accept(path):
+            yield SourceItem(kind, root, path, database=database)
 
 
 def files_below(
@@ -49,40 +50,80 @@ def files_below(
     passes_over: Callable[[str], bool] | None = None,
     unreadable: Callable[[str, str], None] | None = None,
 ) -> Iterator[str | Issue]:
-    """As `items_below`, with relative paths.
+    """As `items_below`: relative paths, and the issue of each that is refused.
 
     `unreadable` is told which directory cannot be read and why, since an issue names none.
     """
+    for path, issue in _walk(root, suffixes, passes_over, unreadable):
+        yield path if issue is None else issue
+
+
+class _Kind(enum.Enum):
+    LINK = enum.auto()
+    DIRECTORY = enum.auto()
+    FILE = enum.auto()
+    OTHER = enum.auto()
+
+
+def _walk(
+    root: str,
+    suffixes: tuple[str, ...],
+    passes_over: Callable[[str], bool] | None,
+    unreadable: Callable[[str, str], None] | None = None,
+) -> Iterator[tuple[str, Issue | None]]:
     real = os.path.realpath(root)
     pending = [""]
     while pending:
         below = pending.pop()
         try:
-            with os.scandir(os.path.join(root, below) if below else root) as scan:
-                entries = sorted(scan, key=lambda entry: entry.name, reverse=True)
+            entries = _entries(root, below)
+        except Escapes:
+            yield below, Issue("path_escape", "a link came in the place of a directory")
+            continue
         except OSError as error:
             if error.errno != errno.ENOENT or not below:
                 if unreadable is not None:
                     unreadable(below, error.strerror or str(error))
-                yield Issue("unreadable", f"a directory cannot be read: {error.strerror}", "error")
+                what = f"a directory cannot be read: {error.strerror}"
+                yield below, Issue("unreadable", what, "error")
             continue
         files = []
-        for entry in entries:
-            path = os.path.join(below, entry.name)
-            is_file = entry.is_file(follow_symlinks=False)
-            if passes_over is not None and not is_file and passes_over(path):
+        for name, kind in entries:
+            path = os.path.join(below, name)
+            if passes_over is not None and kind is not _Kind.FILE and passes_over(path):
                 continue
-            if entry.is_symlink():
-                if _escapes(entry.path, real, suffixes):
-                    yield Issue("path_escape", "a link leads out of the root; it is not followed")
-            elif entry.is_dir(follow_symlinks=False):
+            if kind is _Kind.LINK:
+                if _leads_out(os.path.join(root, path), real, suffixes):
+                    what = "a link leads out of the root; it is not followed"
+                    yield path, Issue("path_escape", what)
+            elif kind is _Kind.DIRECTORY:
                 pending.append(path)
-            elif entry.name.endswith(suffixes) and is_file:
+            elif kind is _Kind.FILE and name.endswith(suffixes):
                 files.append(path)
-        yield from reversed(files)
+        for path in reversed(files):
+            yield path, None
 
 
-def _escapes(path: str, root: str, suffixes: tuple[str, ...]) -> bool:
+def _entries(root: str, below: str) -> list[tuple[str, _Kind]]:
+    """Names and kinds of what a directory holds, from the last name to the first."""
+    directory = open_directory(root, below, to_list=True)
+    try:
+        with os.scandir(directory) as scan:
+            found = [(entry.name, _kind(entry)) for entry in scan]
+    finally:
+        os.close(directory)
+    return sorted(found, key=lambda one: one[0], reverse=True)
+
+
+def _kind(entry: os.DirEntry[str]) -> _Kind:
+    if entry.is_file(follow_symlinks=False):
+        return _Kind.FILE
+    if entry.is_dir(follow_symlinks=False):
+        return _Kind.DIRECTORY
+    return _Kind.LINK if entry.is_symlink() else _Kind.OTHER
+
+
+def _leads_out(path: str, root: str, suffixes: tuple[str, ...]) -> bool:
     target = os.path.realpath(path)
     if target == root or target.startswith(os.path.join(root, "")):
         return False
@@ -96,13 +137,11 @@ def read_whole(root: str, path: str, most_bytes: int) -> bytes | None:
     if not target.startswith(os.path.join(real, "")):
         return None
     try:
-        fd = os.open(target, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_file(*placed(target, real))
     except OSError:
         return None
     try:
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            return None
         if found.st_size > most_bytes:
             raise Rejected("companion_too_large", f"a named file is longer than {most_bytes} bytes")
         pieces = []

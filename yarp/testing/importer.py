@@ -337,5 +337,6 @@ def _items(importer: Importer, roots: dict[str, str]) -> Iterator[SourceItem]:
     """What the importer finds, each item closed behind its use."""
     for item in importer.discover(roots):
         assert isinstance(item, SourceItem), item
+        assert item.refused is None, item.refused
         yield item
         item.close()

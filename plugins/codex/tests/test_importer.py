@@ -675,11 +675,12 @@ def test_the_list_of_threads_fills_gaps_and_names_what_is_missing(tmp_path):
     before = sorted(os.listdir(tmp_path))
     found = found_below(tmp_path, "state-db")
     assert sorted(os.listdir(tmp_path)) == before
-    (item,) = [one for one in found if isinstance(one, SourceItem)]
-    assert {one.code for one in found if isinstance(one, Issue)} == {
-        "rollout_outside_roots",
-        "rollout_missing",
-    }
+    item, listed = found
+    assert (listed.path, listed.refused) == (str(tmp_path / "state_5.sqlite"), None)
+    assert [(one.code, one.sqlite_blob_id) for one in read(listed)] == [
+        ("rollout_missing", "three"),
+        ("rollout_outside_roots", "two"),
+    ]
     assert "secret title" not in repr(item.context)
     read_ = Read(read(item))
     item.close()
@@ -692,9 +693,10 @@ def test_the_list_of_threads_fills_gaps_and_names_what_is_missing(tmp_path):
 def test_a_list_that_cannot_be_read_is_an_issue_and_the_rollouts_are_read(tmp_path, content):
     Rollout("one").write(tmp_path / "sessions")
     (tmp_path / "state_5.sqlite").write_bytes(content)
-    issue, item = found_below(tmp_path, "state-db")
-    assert issue.code in ("unsupported_codex_state", "malformed_database")
-    assert isinstance(item, SourceItem)
+    item, listed = found_below(tmp_path, "state-db")
+    assert listed.path == str(tmp_path / "state_5.sqlite")
+    assert listed.refused.code in ("unsupported_codex_state", "malformed_database")
+    assert item.refused is None
 
 
 def test_prompts_prose_and_reasoning_are_said_nowhere(of):

@@ -59,6 +59,7 @@ OPTIONS = (
         required=False,
     ),
 )
+LIST = "state_db"
 # Lines of results are held up to this size a file; those beyond are read a second time.
 HELD_BYTES = 8 << 20
 BY_ORDER = " (in a script, by order)"
@@ -71,40 +72,47 @@ Place = tuple[int, int, int]
 """Number, offset and length of a line."""
 
 
-def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
-    """The rollouts below the roots, each with what Codex's own list of threads says of it."""
+def discover(roots: Mapping[str, str]) -> Iterator[SourceItem]:
+    """The rollouts below the roots, each with what Codex's own list of threads says of it.
+
+    And the list itself, with the threads of which there is none.
+    """
     threads: dict[str, dict[str, Any]] = {}
+    listed = None
     if "state-db" in roots:
+        listed = SourceItem(LIST, roots["state-db"], "", database=True)
         try:
             threads = _threads(roots["state-db"])
         except Rejected as rejected:
-            yield rejected.issue
+            listed.refused = rejected.issue
         except OSError as error:
-            yield Issue("unreadable", f"the list of threads cannot be read: {error.strerror}")
+            what = f"the list of threads cannot be read: {error.strerror}"
+            listed.refused = Issue("unreadable", what)
     below = set()
     for flag in ("sessions", "archived-sessions"):
         if flag not in roots:
             continue
         found = list(items_below(roots[flag], kind=flag.replace("-", "_"), suffixes=_ROLLOUTS))
-        plain = {item.path for item in found if isinstance(item, SourceItem)}
+        plain = {item.path for item in found if item.refused is None}
         for item in found:
-            if isinstance(item, SourceItem):
+            if item.refused is None:
                 path = item.path.removesuffix(".zst")
                 below.add(path)
                 if path != item.path and path in plain:
                     continue  # Codex is just compressing it
                 item.context = threads.get(path)
             yield item
-    for path in threads.keys() - below:
-        if any(os.path.lexists(path + suffix) for suffix in ("", ".zst")):
-            yield Issue("rollout_outside_roots", "a listed thread lies below none of the roots")
-        else:
-            yield Issue("rollout_missing", "a listed thread has no rollout any more")
+    if listed is not None:
+        listed.context = sorted(
+            (string(threads[path]["id"]) or "", any(map(os.path.lexists, (path, f"{path}.zst"))))
+            for path in threads.keys() - below
+        )
+        yield listed
 
 
 def _threads(path: str) -> dict[str, dict[str, Any]]:
     """What the list says of each thread, by the path of its rollout."""
-    item = SourceItem("state_db", path, "", database=True)
+    item = SourceItem(LIST, path, "", database=True)
     try:
         connection = item.sqlite()
         has = {row[1] for row in connection.execute("PRAGMA table_info(threads)")}
@@ -128,7 +136,16 @@ def _threads(path: str) -> dict[str, dict[str, Any]]:
 
 def read(item: SourceItem) -> Iterator[SourceFact]:
     """The calls of one rollout, their results, and each record that says so."""
-    return _Rollout(item).facts()
+    return _unlisted(item) if item.kind == LIST else _Rollout(item).facts()
+
+
+def _unlisted(item: SourceItem) -> Iterator[Issue]:
+    """What the list of threads names and is not below the roots."""
+    for thread_id, is_there in item.context:
+        code, what = "rollout_missing", "a listed thread has no rollout any more"
+        if is_there:
+            code, what = "rollout_outside_roots", "a listed thread lies below none of the roots"
+        yield Issue(code, what, sqlite_blob_id=thread_id)
 
 
 class _Rollout:

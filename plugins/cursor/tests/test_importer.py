@@ -515,11 +515,11 @@ class Home:
         return stores.transcript(os.path.join(folder, name), *uses, **more)
 
     def read(self, kind="projects"):
-        """What is said of the items of this kind, by their names, and issues outside of any."""
+        """What is said of the items of this kind, by their names, and which are refused."""
         found, codes = {}, []
         for item in discover(self.roots):
-            if isinstance(item, Issue):
-                codes.append(item.code)
+            if item.refused is not None:
+                codes.append((os.path.basename(item.path), item.refused.code))
             elif item.kind == kind:
                 found[os.path.basename(item.path)] = Read(read(item))
                 item.close()
@@ -626,7 +626,10 @@ def test_transcripts_that_nothing_can_be_held_against_are_named(home):
     stores.transcript(os.path.join(home.roots["projects"], "srv-demo", "notes.jsonl"))
     found, codes = home.read()
     assert not found
-    assert sorted(codes) == ["cursor_text_transcript", "cursor_transcript_without_store"]
+    assert sorted(codes) == [
+        ("elsewhere.jsonl", "cursor_transcript_without_store"),
+        ("old.txt", "cursor_text_transcript"),
+    ]
     damaged = Store()
     damaged.meta["latestRootBlobId"] = damaged.blob(b"\xff")
     home.chat("a2", damaged)
@@ -697,3 +700,14 @@ def test_metadata_of_unexpected_shape_is_refused_or_says_less():
         assert {type(text) for text in texts} <= {str, type(None)}
         assert type(meta.created_at_ms) in (int, type(None))
     assert said > 50
+
+
+def test_a_store_whose_folder_is_swapped_for_a_link_is_not_read(home, tmp_path):
+    home.chat("a1", two_calls())
+    (item,) = [one for one in discover(home.roots) if one.kind == "chats"]
+    folder = Path(item.path).parent
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="a link stands in its path"):
+        list(read(item))
+    item.close()

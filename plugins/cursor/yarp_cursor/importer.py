@@ -67,14 +67,14 @@ _MARKS = (b'"tool-call"', b'"tool-result"', b'"tool_calls"')
 _TEXTS = frozenset({"stdout", "stderr", "interleavedOutput", "output", "content", "text"})
 
 
-def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
+def discover(roots: Mapping[str, str]) -> Iterator[SourceItem]:
     """The stores below the roots, and each transcript with the store that it belongs to."""
     stores: dict[str, SourceItem] = {}
     for flag in STORES:
         if flag in roots:
             kind = flag.replace("-", "_")
             for item in items_below(roots[flag], kind=kind, suffixes=("store.db",), database=True):
-                if isinstance(item, SourceItem):
+                if item.refused is None:
                     if os.path.basename(item.path) != "store.db":
                         continue
                     stores.setdefault(os.path.basename(os.path.dirname(item.path)), item)
@@ -83,19 +83,21 @@ def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
         return
     suffixes = (".jsonl", ".txt")
     for item in items_below(roots[TRANSCRIPTS], kind=TRANSCRIPTS, suffixes=suffixes):
-        if isinstance(item, Issue):
-            yield item
-        elif records.TRANSCRIPTS in item.relative_path.split(os.sep):
+        if item.refused is None and records.TRANSCRIPTS in item.relative_path.split(os.sep):
             placed = records.placed(item.path)
             store = None if placed is None else stores.get(placed.session)
             if item.path.endswith(".txt"):
-                yield Issue("cursor_text_transcript", "a transcript in the older form of text")
+                what = "a transcript in the older form of text"
+                item.refused = Issue("cursor_text_transcript", what)
             elif store is None:
-                yield Issue("cursor_transcript_without_store", "a transcript of no store here")
+                what = "a transcript of no store here"
+                item.refused = Issue("cursor_transcript_without_store", what)
             else:
                 item.context = [store.kind, store.root, store.relative_path]
                 item.companions = (store.path, store.path + "-wal")
-                yield item
+        elif item.refused is None:
+            continue
+        yield item
 
 
 def read(item: SourceItem) -> Iterator[SourceFact]:
