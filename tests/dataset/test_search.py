@@ -1,5 +1,7 @@
 """The search: exact counts, the newest hits, their lines, and filters."""
 
+import random
+
 import duckdb
 import pytest
 from hypothesis import given, settings
@@ -147,3 +149,38 @@ def test_a_pattern_finds_what_the_text_finds(before, needle, text, after, ignore
             values = {**parameters, "text": held, "given": needle}
             found, expected = connection.execute(query, values).fetchall()[0]
             assert found == expected
+
+
+ALPHABET = "iI\u0130\u0131kK\u212aaAßẞΣ\u03c3ςǅǆéÉ\u0307 -_\n中"
+
+
+def lowered(text):
+    """As the database does it: each character by itself."""
+    return "".join("i" if c == "\u0130" else c.lower() for c in text)
+
+
+def test_in_any_case_the_calls_and_lines_are_those_that_looking_at_each_text_finds(
+    dataset_of, result, find
+):
+    chance = random.Random(4)
+    texts = ["".join(chance.choices(ALPHABET, k=chance.randrange(1, 12))) for _ in range(80)]
+    path = dataset_of(
+        *[{"tool": "sh", "input": "0", "results": [result(text)], "key": text} for text in texts]
+    )
+    needles = [*"iI\u0130kKßΣς", "\u0391Σ", "i\u0307"]
+    for text in chance.choices(texts, k=30):
+        start = chance.randrange(len(text))
+        needles.append(text[start : start + chance.randrange(1, 4)])
+    for needle in needles:
+        found = find(path, needle, ignore_case=True, limit=100, lines=100)
+        expected = {text for text in texts if lowered(needle) in lowered(text)}
+        assert {hit.call_key for hit in found.hits} == expected
+        assert found.calls == len(expected)
+        for hit in found.hits:
+            held = [
+                (number, line)
+                for number, line in enumerate(hit.call_key.split("\n"), 1)
+                if lowered(needle) in lowered(line)
+            ]
+            assert hit.lines
+            assert "\n" in needle or [(each.number, each.text) for each in hit.lines] == held

@@ -175,30 +175,29 @@ def _lines(
     if not keys or not limit:
         return {}
     marks = ", ".join("?" * len(keys))
+    # The database's own lowering: character by character, so that places in it are the text's.
+    lowered = ", ".join(f"lower({name})" if ignore_case else "NULL" for name in _FIELDS)
     rows = dataset.rows(
-        "SELECT c.call_key, c.input_text, r.output_text, r.output_json "
-        "FROM tool_calls AS c LEFT JOIN tool_results AS r USING (call_key) "
-        f"WHERE c.call_key IN ({marks}) ORDER BY c.call_key, r.result_key",
+        f"SELECT call_key, input_text, output_text, output_json, {lowered} "
+        "FROM tool_calls LEFT JOIN tool_results USING (call_key) "
+        f"WHERE call_key IN ({marks}) ORDER BY call_key, result_key",
         keys,
     )
+    if ignore_case:
+        (needle,) = dataset.row("SELECT lower(?)", [needle])
     found: dict[str, list[Line]] = {}
     for key, *texts in rows:
         lines = found.setdefault(key, [])
-        for field, text in zip(_FIELDS, texts, strict=True):
+        for field, text, low in zip(_FIELDS, texts[:3], texts[3:], strict=True):
             if text is not None:
-                for line in _found(field, text, needle, ignore_case, limit - len(lines)):
+                for line in _found(field, text, low or text, needle, limit - len(lines)):
                     # An input is there again with each of its results.
                     if line not in lines:
                         lines.append(line)
     return found
 
 
-def _found(field: str, text: str, needle: str, ignore_case: bool, limit: int) -> list[Line]:
-    looked_in, looked_for = text, needle
-    if ignore_case:
-        lowered = text.lower()
-        # Where lowering changes lengths, places in it are none of the text.
-        looked_in, looked_for = lowered if len(lowered) == len(text) else text, needle.lower()
+def _found(field: str, text: str, looked_in: str, looked_for: str, limit: int) -> list[Line]:
     found: list[Line] = []
     at = looked_in.find(looked_for)
     number, counted = 1, 0
@@ -209,7 +208,7 @@ def _found(field: str, text: str, needle: str, ignore_case: bool, limit: int) ->
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
         first = max(start, at - _AROUND_CHARACTERS)
-        last = min(end, at + len(needle) + _AROUND_CHARACTERS)
+        last = min(end, at + len(looked_for) + _AROUND_CHARACTERS)
         around = text[first:last]
         if first > start:
             around = "…" + around

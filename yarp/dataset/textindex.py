@@ -278,15 +278,16 @@ class TextIndex:
             return None
         queries, values = [], []
         for part in sorted(wanted, key=lambda one: len(one.word))[-_WORDS_ASKED:]:
-            word, given = ("lower(word)", part.word.lower()) if ignore_case else ("word", part.word)
+            # Lowered by the database, as texts are: Python makes two characters of some.
+            word, given = ("lower(word)", "lower(?)") if ignore_case else ("word", "?")
             if part.begins and part.ends:
-                condition = f"{word} = ?"
+                condition = f"{word} = {given}"
             elif part.begins or part.ends:
-                condition = f"{'starts' if part.begins else 'ends'}_with({word}, ?)"
+                condition = f"{'starts' if part.begins else 'ends'}_with({word}, {given})"
             else:
-                condition = f"contains({word}, ?)"
+                condition = f"contains({word}, {given})"
             queries.append(f"(SELECT DISTINCT unnest(texts) AS text FROM words WHERE {condition})")
-            values.append(given)
+            values.append(part.word)
         found = self._connection.sql(
             "SELECT DISTINCT call_key FROM texts SEMI JOIN "
             f"({' INTERSECT '.join(queries)}) USING (text)",
