@@ -73,7 +73,15 @@ def test_broader_modes_of_its_own_files_are_narrowed(made):
     assert set(modes(os.path.dirname(made.database)).values()) == {0o600}
 
 
-OTHERS = ("notes.txt", "DATABASE.bak", "DATABASE2", "DATABASE.tmp.txt", "DATABASE.tmp-mine/x", "DATABASE.d/x", "copy-x/y")
+OTHERS = (
+    "notes.txt",
+    "DATABASE.bak",
+    "DATABASE2",
+    "DATABASE.tmp.txt",
+    "DATABASE.tmp-mine/x",
+    "DATABASE.d/x",
+    "copy-x/y",
+)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -8,6 +8,9 @@ import pytest
 import zstandard
 from toy_agent import call, lines, result, session
 
+from yarp.dataset.database import Dataset
+from yarp.dataset.report import verify
+
 BEFORE = [session("s"), call("a"), result("a")]
 AFTER = [call("z"), result("z")]
 NEIGHBOURS = [("s", "a", '{"cmd":"a"}', "out"), ("s", "z", '{"cmd":"z"}', "out")]
@@ -80,6 +83,33 @@ def test_a_number_past_64_bits_is_kept_as_its_text(store):
     assert [row for row in store.calls() if row[1] != "m"] == NEIGHBOURS
     (text,) = [row[2] for row in store.calls() if row[1] == "m"]
     assert json.loads(text) == {"yarpRawJson": '{"n":9223372036854775808123}'}
+
+
+RAW = ['{"n":%s,"m":[1]}' % ("9" * 5000), '{"n":-%s}' % ("1" * 50_000), '{"n":1e400,"m":"x"}',
+       '{"\\ud800":1,"\\ud801":2}', '{"n":[{"\\ud800":%s,"\\ud801":1e999}]}' % ("7" * 4301)]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", RAW)
+@pytest.mark.parametrize("piped", [False, True])
+def test_what_no_double_and_no_text_holds_is_kept_to_the_byte(store, given, piped):
+    odd = f'{{"type":"call","id":"m","input":{given}}}'
+    said = f'{{"type":"result","id":"m","text":"out","json":{given}}}'
+    store.write("a.jsonl", *BEFORE, odd.encode(), said.encode(), *AFTER)
+    if piped:
+        store.pipe()
+    else:
+        store.extract()
+    assert [row for row in store.calls() if row[1] != "m"] == NEIGHBOURS
+    texts = store.rows(
+        "SELECT input_format, input_text, output_json FROM tool_calls JOIN tool_results"
+        " USING (call_key) WHERE native_call_id = 'm'"
+    )
+    ((form, *texts),) = texts
+    assert form == "json"
+    assert [json.loads(text) for text in texts] == [{"yarpRawJson": given}] * 2
+    assert store.issues() == []
+    with Dataset.read(store.database) as dataset:
+        assert verify(dataset)["valid"]
 
 
 def test_half_a_surrogate_pair_is_replaced_and_said(store):

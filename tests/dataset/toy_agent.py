@@ -6,6 +6,8 @@ import json
 
 from yarp.dataset.database import Dataset
 from yarp.dataset.extract import extract
+from yarp.dataset.framing import stream
+from yarp.dataset.ingest import ingest
 from yarp.sources.facts import Call, Issue, Observation, Rejected, Result, Session
 from yarp.sources.importers import Importer, SourceOption
 from yarp.sources.walk import items_below
@@ -91,6 +93,12 @@ class Store:
         with Dataset.write(self.database) as dataset:
             vars(dataset).update(options)
             return extract(dataset, importer, user, {"sessions": str(self.sessions)})
+
+    def pipe(self, importer=TOY, user="ann"):
+        frames = []
+        stream(importer, user, {"sessions": str(self.sessions)}, frames.append)
+        with Dataset.write(self.database) as dataset:
+            return [*ingest(dataset, user, frames)]
 
     def rows(self, statement, *values):
         with Dataset.read(self.database) as dataset:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yarp.sources.facts import Rejected
-from yarp.sources.jsonl import JsonlFile, SourceChanged, parse_json
+from yarp.sources.jsonl import Beyond, JsonlFile, SourceChanged, json_text, parse_json
 
 
 @pytest.fixture
@@ -71,8 +71,6 @@ def test_a_byte_order_mark_is_no_part_of_the_first_record(write):
         (b'"\xff"', "not UTF-8"),
         (b'"\xed\xa0\x80"', "not UTF-8"),
         (b"[NaN]", "a number that JSON does not have"),
-        (b"1e400", "a number that JSON does not have"),
-        (b"9" * 5000, "a number of more digits than can be read"),
         (b"[" * 100_000, "nested too deeply"),
         *[(b'{"a":' * n + b"1" + b"}" * n, "nested too deeply") for n in (1025, 5000)],
         (b"[" * 1025 + b'"\\ud800"' + b"]" * 1025, "nested too deeply"),
@@ -94,6 +92,67 @@ def test_a_line_of_the_greatest_depth_is_read(write, inner):
     lines, file = read(write(b"[" * 1024 + inner + b"]" * 1024 + b"\n"))
     assert len(lines) == 1
     assert file.malformed == set()
+
+
+NUMBERS = ["9" * 5000, "-" + "1" * 100_000, "1e400", "-1E+400", "1" * 4300, "0." + "3" * 5000]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_of_any_size_is_read_and_written_again_with_all_its_digits(write, number):
+    text = f'{{"a":[{number},"{number}"],"b":1}}'
+    ((line,), file) = read(write(text.encode() + b"\n"))
+    assert not file.issues
+    assert line.value["b"] == 1
+    assert line.value["a"][1] == number
+    if "." not in number:
+        assert json_text(line.value) == text
+        assert json_text(file_again(file, line)) == text
+
+
+def file_again(file, line):
+    with JsonlFile(file.path) as again:
+        return again.line_at(line.offset, line.number, len(line.data)).value
+
+
+# What becomes of it; what is written with escapes keeps them.
+KEYS = {
+    r'{"\ud800":1,"\ud801":2}': r'{"\ud800":1,"\ud801":2}',
+    r'{"\ud800":1,"\ufffd":2}': r'{"\ud800":1,"\ufffd":2}',
+    r'{"\ud800":1,"a":2}': r'{"\ufffd":1,"a":2}',
+    r'[{"\ud800":"\ud800","\ud801":2}]': r'[{"\ud800":"\ufffd","\ud801":2}]',
+}
+
+
+@pytest.mark.parametrize("text", KEYS)
+def test_keys_that_half_a_pair_tells_apart_stay_apart(write, text):
+    ((line,), file) = read(write(text.encode() + b"\n"))
+    assert line.value == json.loads(KEYS[text])
+    assert [issue.code for issue in file.issues] == ["lone_surrogate"] * (KEYS[text] != text)
+    written = json_text(line.value)
+    assert json.loads(written.encode()) == line.value
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text() | st.sampled_from([Beyond(each) for each in NUMBERS[:4]]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(json_values)
+def test_what_is_written_is_read_as_the_same(value):
+    read, replaced = parse_json(json_text(value).encode(), beyond=True)
+    assert (read, replaced) == (value, False)
+    assert json_text(read) == json_text(value)
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), {1: 2}, {None: 1}, {"a": b""}, [{1}]]
+)
+def test_what_is_no_json_is_not_written(value):
+    with pytest.raises((TypeError, ValueError)):
+        json_text(value)
 
 
 def test_of_many_bad_lines_the_first_are_told_and_the_others_counted(write):

@@ -19,7 +19,6 @@ own end loses the open source alone. Source: seed 003, "Command line"; reference
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,7 +29,7 @@ from yarp.dataset.rows import ImporterFault
 from yarp.errors import FrameError
 from yarp.sources.beneath import shown
 from yarp.sources.facts import Call, Issue, Observation, Result, Session
-from yarp.sources.jsonl import LONGEST_LINE_BYTES
+from yarp.sources.jsonl import LONGEST_LINE_BYTES, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -121,12 +120,11 @@ def frame(record: str, value: object = None) -> bytes:
     whole = {"record": record} if value is None else {"record": record, "value": value}
     try:
         return orjson.dumps(whole) + b"\n"
-    except (TypeError, ValueError):  # integers beyond 64 bits; or what is no JSON at all
+    except (TypeError, ValueError):  # numbers beyond 64 bits; or what is no JSON at all
         try:
-            text = json.dumps(whole, ensure_ascii=True, allow_nan=False)
+            return json_text(whole).encode() + b"\n"
         except (TypeError, ValueError, RecursionError):
             raise ImporterFault("a value is no JSON") from None
-        return text.encode() + b"\n"
 
 
 def _plain(value: Any, *without: str) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class _Ingest:
         self.number += 1
         try:
             # A frame is two levels around a value.
-            whole = parse_json(data, MOST_DEPTH + 2)[0]
+            whole = parse_json(data, MOST_DEPTH + 2, beyond=True)[0]
             record, value = whole["record"], whole.get("value")
             handle = getattr(self, f"_on_{record}", None) or KINDS.get(record)
         except (ValueError, KeyError, TypeError, AttributeError):

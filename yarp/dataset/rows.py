@@ -7,7 +7,6 @@ Source: seed 003, "Draft DuckDB schema" and "Identity and pairing".
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -16,7 +15,7 @@ from attrs import define
 from yarp import canonical
 from yarp.dataset import keys
 from yarp.sources.facts import SINGLE_ISSUES, Call, Issue, Issues, Observation, Result, Session
-from yarp.sources.jsonl import without_surrogates
+from yarp.sources.jsonl import json_text, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -221,7 +220,7 @@ class ItemRows:
         except canonical.NotCanonical:
             pass
         try:
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            text = json_text(value)
         except (TypeError, ValueError, RecursionError):
             raise ImporterFault("a value is no JSON") from None
         return canonical.encode({"yarpRawJson": text}).decode()

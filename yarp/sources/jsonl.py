@@ -50,7 +50,7 @@ class Line:
 
     `number` counts from 1, `offset` is that of its first byte in the file (for a compressed
     file, in its content), `data` its bytes without the newline, `value` the parsed JSON:
-    integers are exact whatever their size, and a lone surrogate has become U+FFFD.
+    numbers are exact whatever their size (see `Beyond`), and a lone surrogate has become U+FFFD.
     """
 
     __slots__ = ("_sha256", "data", "number", "offset", "value")
@@ -170,7 +170,7 @@ class JsonlFile:
                 try:
                     value = orjson.loads(data)
                     if long_numbers and _has_long_number(data):
-                        value, _ = parse_json(data)
+                        value, _ = parse_json(data, beyond=True)
                 except ValueError:
                     value = self._odd(number, offset, data)
                 if value is not _NOTHING:
@@ -186,7 +186,7 @@ class JsonlFile:
             raise ValueError("a compressed file is read from its beginning only")
         data = _pread(self._fd, length, offset)
         try:
-            value = parse_json(data.removeprefix(_BOM) if offset == 0 else data)[0]
+            value = parse_json(data.removeprefix(_BOM) if offset == 0 else data, beyond=True)[0]
         except ValueError:
             raise SourceChanged from None
         return Line(number, offset, data, value)
@@ -311,7 +311,7 @@ class JsonlFile:
             self._malformed(number)
             return _NOTHING
         try:
-            value, replaced = parse_json(text)
+            value, replaced = parse_json(text, beyond=True)
         except ValueError as error:
             self._malformed(number)
             self._report("malformed_jsonl", f"not a JSON record: {error}", number, offset, data)
@@ -370,8 +370,8 @@ def parse_json(
 ) -> tuple[Any, bool]:
     """The value of one JSON text, and whether a lone surrogate in it has become U+FFFD.
 
-    Integers are exact whatever their size; of an object's equal keys the last counts. Raises
-    ValueError, whose words name the kind of fault and quote nothing; a number of thousands of
+    Integers are exact whatever their size. Of an object's equal keys the last counts; those that
+    would be equal without lone surrogates keep them. Raises ValueError, whose words name the kind of fault and quote nothing; a number of thousands of
     digits is one, and one that is no finite double, unless `beyond` has them as `Beyond`.
     """
     try:
@@ -468,13 +468,39 @@ def _fault(data: bytes, error: json.JSONDecodeError) -> str:
     return "no JSON value"
 
 
+def json_text(value: Any) -> str:
+    """A JSON value as compact text: numbers in full, lone surrogates as escapes.
+
+    Raises TypeError or ValueError for what is no JSON.
+    """
+    return _written(value).encode("utf-8", "backslashreplace").decode()
+
+
+def _written(value: Any) -> str:
+    kind = type(value)
+    if kind is Beyond:
+        return str(value.text)
+    if kind is list:
+        return f"[{','.join(map(_written, value))}]"
+    if kind is dict:
+        if any(type(key) is not str for key in value):
+            raise TypeError("a key that is no string")
+        members = (f"{_written(key)}:{_written(item)}" for key, item in value.items())
+        return f"{{{','.join(members)}}}"
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def without_surrogates(value: Any) -> tuple[Any, bool]:
-    """A JSON value with U+FFFD for each lone surrogate, and whether there was one."""
+    """A JSON value with U+FFFD for each lone surrogate, and whether there was one.
+
+    The keys of an object that would become equal stay as they are.
+    """
     try:
         # Python's own writer passes lone surrogates on; no other character fails to encode.
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return _replaced(value), True
+        replaced = _replaced(value)
+        return replaced, replaced != value
     return value, False
 
 
@@ -484,7 +510,10 @@ def _replaced(value: Any) -> Any:
     if isinstance(value, list):
         return [_replaced(item) for item in value]
     if isinstance(value, dict):
-        return {_replaced(key): _replaced(item) for key, item in value.items()}
+        keys = {key: _replaced(key) for key in value}
+        if len({*keys.values()}) < len(keys):
+            keys = {key: key for key in keys}
+        return {keys[key]: _replaced(item) for key, item in value.items()}
     return value
 
 

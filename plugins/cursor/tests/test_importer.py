@@ -397,6 +397,17 @@ def test_a_blob_under_a_false_name_is_an_issue(of):
     assert found.codes == ["cursor_blob_mismatch"]
 
 
+def test_half_a_surrogate_pair_is_an_issue_with_its_blob(of):
+    store = Store()
+    blobs = store.pair("c1", "a\ud83db")
+    store.root(*blobs)
+    found = of(store)
+    assert found.texts("c1") == ["a\ufffdb"]
+    assert [(one.code, one.sqlite_blob_id) for one in found.facts if isinstance(one, Issue)] == [
+        ("lone_surrogate", blobs[1])
+    ]
+
+
 def test_what_stands_only_in_the_write_ahead_log_is_read_and_nothing_is_left_behind(of):
     store = Store()
     first = store.pair("c1")

@@ -186,12 +186,16 @@ class _Store:
     ) -> Iterator[SourceFact]:
         digest = hashlib.sha256(data).digest()
         try:
-            found = records.blocks(parse_json(data)[0])
+            value, replaced = parse_json(data, beyond=True)
+            found = records.blocks(value)
         except (ValueError, records.Odd) as odd:
             if position is not None or getattr(odd, "tools", False):
                 what = "a message with tools, of a shape that is not known"
                 yield _about(blob_id, digest, "cursor_unknown_message", what)
             return
+        if found and replaced:
+            what = "a lone surrogate has become U+FFFD"
+            yield _about(blob_id, digest, "lone_surrogate", what)
         if found and digest.hex() != blob_id:
             what = "a blob whose content has another digest than its name"
             yield _about(blob_id, digest, "cursor_blob_mismatch", what)
@@ -297,7 +301,7 @@ class _Store:
 
     def _waits(self, index: int, raw: bytes) -> Iterator[SourceFact]:
         try:
-            value = parse_json(raw)[0]
+            value = parse_json(raw, beyond=True)[0]
         except ValueError:
             value = None
         if not records.is_call(value):
