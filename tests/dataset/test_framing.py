@@ -308,3 +308,22 @@ def test_a_value_of_any_depth_comes_through_frames(store, new_store, depth):
     piped = new_store()
     take(piped, frames(store))
     assert [row[1] for row in piped.calls()] == ["deep"]
+
+
+def test_what_is_refused_crosses_the_pipe_with_its_place(new_store, tmp_path):
+    piped, extracted = new_store(), new_store()
+    for store, take in ((piped, piped.pipe), (extracted, extracted.extract)):
+        store.write("a.jsonl", session("s"), call("c"))
+        for name in ("one.jsonl", "two.jsonl"):
+            (store.sessions / name).symlink_to(tmp_path)
+        take()
+        assert store.rows(
+            "SELECT relative_path, code, status FROM import_issues"
+            " JOIN source_items USING (source_item_key) ORDER BY ALL"
+        ) == [(name, "path_escape", "rejected") for name in ("one.jsonl", "two.jsonl")]
+        (store.sessions / "one.jsonl").unlink()
+        take()
+        assert store.rows("SELECT relative_path FROM source_items ORDER BY ALL") == [
+            ("a.jsonl",),
+            ("two.jsonl",),
+        ]

@@ -134,3 +134,22 @@ def test_a_result_without_a_call_is_seen_and_a_store_that_is_unknown_is_left_out
     taken.write(broken)
     taken.take()
     assert taken.told()[1] == ["unsupported_cursor_source", "result_without_call"]
+
+
+def test_a_damaged_store_is_an_issue_of_its_own_and_its_neighbour_is_imported(taken):
+    store = stores.Store()
+    store.root(*store.pair("c1"))
+    taken.write(store)
+    for number, damage in enumerate((b"no database", b"SQLite format 3\0" + b"\xff" * 5000), 2):
+        path = Path(taken.roots["chats"]) / "bucket" / f"agent-{number}" / "store.db"
+        path.parent.mkdir()
+        path.write_bytes(damage)
+    taken.take()
+    assert taken.rows("SELECT native_call_id FROM tool_calls") == [("c1",)]
+    assert taken.rows(
+        "SELECT relative_path, code, status FROM import_issues"
+        " JOIN source_items USING (source_item_key) WHERE code <> 'cursor_transcript_count_mismatch'"
+        " ORDER BY ALL"
+    ) == [
+        (f"bucket/agent-{number}/store.db", "malformed_database", "rejected") for number in (2, 3)
+    ]
