@@ -371,8 +371,9 @@ def parse_json(
     """The value of one JSON text, and whether a lone surrogate in it has become U+FFFD.
 
     Integers are exact whatever their size. Of an object's equal keys the last counts; those that
-    would be equal without lone surrogates keep them. Raises ValueError, whose words name the kind of fault and quote nothing; a number of thousands of
-    digits is one, and one that is no finite double, unless `beyond` has them as `Beyond`.
+    would be equal without lone surrogates keep them. Raises ValueError, whose words name the kind
+    of fault and quote nothing; a number of thousands of digits is one, and one that is no finite
+    double, unless `beyond` has them as `Beyond`.
     """
     try:
         value = orjson.loads(data)
