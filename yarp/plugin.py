@@ -62,7 +62,8 @@ if TYPE_CHECKING:
         SourceFact,
     )
     from yarp.sources.importers import Importer, SourceItem, SourceOption
-    from yarp.sources.jsonl import JsonlFile, Line, parse_json
+    from yarp.sources.jsonl import JsonlFile, Line
+    from yarp.sources.values import parse_json
     from yarp.sources.walk import files_below, items_below
     from yarp.spool.declared import Redactor, SpoolLocation
     from yarp.spool.live import Cursor, CursorInvalid, captures
@@ -192,7 +193,8 @@ _COLD = {
         *("Call", "Issue", "Observation", "Rejected", "Result", "Session", "SourceFact"),
     ),
     "yarp.sources.importers": ("Importer", "SourceItem", "SourceOption"),
-    "yarp.sources.jsonl": ("JsonlFile", "Line", "parse_json"),
+    "yarp.sources.jsonl": ("JsonlFile", "Line"),
+    "yarp.sources.values": ("parse_json",),
     "yarp.sources.walk": ("files_below", "items_below"),
     "yarp.spool.declared": ("Redactor", "SpoolLocation"),
     "yarp.spool.live": ("Cursor", "CursorInvalid", "captures"),

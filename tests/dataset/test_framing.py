@@ -14,7 +14,7 @@ from yarp.dataset.framing import fact, frame
 from yarp.dataset.ingest import ingest
 from yarp.errors import FrameError
 from yarp.sources.facts import Call, Result
-from yarp.sources.jsonl import parse_json
+from yarp.sources.values import parse_json
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from yarp.index.text import bounded, estimated_tokens, instant_ms, json_bytes, scalar
-from yarp.sources.jsonl import Beyond, parse_json
+from yarp.sources.values import Beyond, parse_json
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yarp.sources.facts import Rejected
-from yarp.sources.jsonl import Beyond, JsonlFile, SourceChanged, json_text, parse_json
+from yarp.sources.jsonl import JsonlFile, SourceChanged
+from yarp.sources.values import json_text
 
 
 @pytest.fixture
@@ -130,29 +131,6 @@ def test_keys_that_half_a_pair_tells_apart_stay_apart(write, text):
     assert [issue.code for issue in file.issues] == ["lone_surrogate"] * (KEYS[text] != text)
     written = json_text(line.value)
     assert json.loads(written.encode()) == line.value
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text() | st.sampled_from([Beyond(each) for each in NUMBERS[:4]]),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)  # fmt: skip
-
-
-@given(json_values)
-def test_what_is_written_is_read_as_the_same(value):
-    read, replaced = parse_json(json_text(value).encode(), beyond=True)
-    assert (read, replaced) == (value, False)
-    assert json_text(read) == json_text(value)
-
-
-@pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), {1: 2}, {None: 1}, {"a": b""}, [{1}]]
-)
-def test_what_is_no_json_is_not_written(value):
-    with pytest.raises((TypeError, ValueError)):
-        json_text(value)
 
 
 def test_of_many_bad_lines_the_first_are_told_and_the_others_counted(write):
@@ -317,14 +295,3 @@ def test_every_record_comes_back_from_its_place(tmp_path_factory, values, tail):
     assert [line.value for line in lines] == values
     assert all(data[line.offset :].startswith(line.data + b"\n") for line in lines)
     assert file.waits is bool(tail)
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_a_value_or_a_value_error(data):
-    try:
-        parse_json(data)
-    except ValueError as error:
-        said = str(error)
-    else:
-        said = ""
-    assert len(said) < 60

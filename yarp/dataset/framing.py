@@ -29,7 +29,8 @@ from yarp.dataset.rows import ImporterFault
 from yarp.errors import FrameError
 from yarp.sources.beneath import shown
 from yarp.sources.facts import Call, Issue, Observation, Result, Session
-from yarp.sources.jsonl import LONGEST_LINE_BYTES, json_text
+from yarp.sources.jsonl import LONGEST_LINE_BYTES
+from yarp.sources.values import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -16,7 +16,8 @@ from yarp.dataset.run import Report, Run
 from yarp.dataset.writer import Writer
 from yarp.errors import FrameError
 from yarp.sources.facts import Call, Issue, Issues, Observation, Result
-from yarp.sources.jsonl import MOST_DEPTH, Stat, deep_values, parse_json
+from yarp.sources.jsonl import Stat
+from yarp.sources.values import MOST_DEPTH, deep_values, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

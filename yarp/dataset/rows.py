@@ -15,7 +15,7 @@ from attrs import define
 from yarp import canonical
 from yarp.dataset import keys
 from yarp.sources.facts import SINGLE_ISSUES, Call, Issue, Issues, Observation, Result, Session
-from yarp.sources.jsonl import json_text, without_surrogates
+from yarp.sources.values import json_text, without_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Self
 import orjson
 
 from yarp.errors import DataError
-from yarp.sources.jsonl import Line, parse_json
+from yarp.sources.jsonl import Line
+from yarp.sources.values import has_long_number, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BLOCK_BYTES = 1 << 20
 TAIL_BYTES = 64 << 10
-_LONG_NUMBER = b"0" * 19
-_DIGITS = bytes(ord("0") if 48 <= byte < 58 else ord("x") for byte in range(256))
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -194,7 +193,7 @@ def _frame(seq: int, offset: int, data: bytes, most_bytes: int, *, parse: bool) 
         return Frame(seq, offset, size, sha256)
     try:
         value = orjson.loads(data)
-        if size > 19 and _LONG_NUMBER in data.translate(_DIGITS):
+        if has_long_number(data):
             value = parse_json(data, beyond=True)[0]
     except ValueError:
         try:

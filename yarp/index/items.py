@@ -13,7 +13,7 @@ import orjson
 from yarp.errors import DataError
 from yarp.index.catalog import ROLE_BY_NAME
 from yarp.index.semantic import arguments, encode, shell_fragment
-from yarp.sources.jsonl import parse_json
+from yarp.sources.values import parse_json
 
 if TYPE_CHECKING:
     from yarp.index.facts import Amend, Item

@@ -19,7 +19,7 @@ from yarp.index.assets import externalize, pointed_at, unpack
 from yarp.index.frame import TraceFile
 from yarp.index.store import open_readonly
 from yarp.index.text import json_bytes
-from yarp.sources.jsonl import parse_json
+from yarp.sources.values import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

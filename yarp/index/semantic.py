@@ -14,7 +14,7 @@ import orjson
 from yarp.errors import DataError
 from yarp.index.catalog import ROLE_BY_NAME
 from yarp.index.text import bounded, estimated_tokens, json_bytes, scalar
-from yarp.sources.jsonl import is_deeper, parse_json
+from yarp.sources.values import is_deeper, parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from yarp.sources.jsonl import Beyond, deep_values
+from yarp.sources.values import Beyond, deep_values
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Unix milliseconds outside of these years are some other number.
