@@ -100,8 +100,16 @@ def test_a_file_that_is_not_zstd_is_refused(tmp_path):
         frames(path)
 
 
-def test_a_link_is_not_followed(tmp_path):
-    (tmp_path / "x").write_text("{}\n")
-    (tmp_path / "y.jsonl").symlink_to(tmp_path / "x")
-    with pytest.raises(OSError, match="symbolic"):
-        frames(tmp_path / "y.jsonl")
+@pytest.mark.parametrize("link", ["a", "a/b", "a/b/x.jsonl"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_no_link_is_followed_wherever_it_stands_in_the_path(tmp_path, link, inside):
+    path = tmp_path / "a" / "b" / "x.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("{}\n")
+    assert len(frames(path)[0]) == 1
+    elsewhere = tmp_path / ("a/kept" if inside and link != "a" else "elsewhere")
+    (tmp_path / link).rename(elsewhere)
+    (tmp_path / link).symlink_to(elsewhere)
+    assert path.read_text() == "{}\n"
+    with pytest.raises(OSError, match="a link stands in its path"):
+        frames(path)

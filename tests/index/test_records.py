@@ -73,6 +73,32 @@ def test_what_became_of_a_source_is_said(index, conversation):
         records.verify(index.path, 9999)
 
 
+@pytest.mark.parametrize("name", ["traces", "traces/deep", "traces/deep/a.jsonl"])
+def test_what_is_behind_a_link_that_came_is_not_the_source(index, conversation, tmp_path, name):
+    """Even if it holds the same: the locator was canonical, and a sync tells where it is now."""
+    (index.traces / "deep").mkdir()
+    index.write("deep/a.jsonl", *conversation, RECORD)
+    index.sync()
+    (row,) = index.all("SELECT max(record_id) AS id FROM records")
+    there = tmp_path / "there"
+    (tmp_path / name).rename(there)
+    (tmp_path / name).symlink_to(there)
+    assert (index.traces / "deep" / "a.jsonl").is_file()
+    told = records.verify(index.path, row["id"])
+    assert (told["status"], told["actual_bytes"]) == ("source_missing", 0)
+    said, value = shown(index, row["id"])
+    assert said["raw_verified"] is False
+    assert (value["$trace_ref"]["kind"], value["$trace_ref"]["reason"]) == (
+        "record", "source_missing",
+    )  # fmt: skip
+    output = tmp_path / "out"
+    with pytest.raises(DataError, match="source_missing; nothing was written"):
+        records.export(index.path, row["id"], str(output))
+    with pytest.raises(DataError, match="source_missing; nothing was written"):
+        records.extract(index.path, f"{row['id']}#/pi/data", str(output))
+    assert not output.exists()
+
+
 def shown(index, record_id, **bounds):
     told = records.inspect(index.path, record_id, **bounds)
     return told, orjson.loads(orjson.dumps(told["representation"]))

@@ -186,6 +186,59 @@ def test_what_vanishes_while_a_sync_runs_is_no_failure(index, conversation):
     assert index.sync().actions["indexed"] == 1
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_directory_that_becomes_a_link_while_a_sync_runs_is_not_followed(
+    index, conversation, tmp_path, known, whole
+):
+    """Whether it is one below the root, or the root itself."""
+    place = index.traces / "deep"
+    place.mkdir()
+    index.write("deep/z.jsonl", {**conversation[0], "id": "z"})
+    if known:
+        index.sync()
+        index.write("deep/z.jsonl", {"t": "note", "text": "more"}, mode="a")
+    secret = index.another(tmp_path / "secret")
+    (secret.traces / "deep").mkdir()
+    secret.write("deep/z.jsonl", {**conversation[0], "id": "secret"}, {"t": "note"})
+    index.write("a.jsonl", *conversation)
+    before = index.dump() if known else None
+    swapped, there = (index.traces, secret.traces) if whole else (place, secret.traces / "deep")
+
+    def swap(_):
+        if not swapped.is_symlink():
+            swapped.rename(tmp_path / "away")
+            swapped.symlink_to(there)
+
+    report = sync(index.path, [str(index.traces)], index.readers, progress=swap)
+    assert swapped.is_symlink()
+    assert [(one["action"], one.get("error")) for one in report.sources] == [
+        ("indexed", None),
+        ("failed", "a link stands in its path; it is not followed"),
+    ]
+    natives = {row["native_id"] for row in index.all("SELECT native_id FROM sessions")}
+    assert natives == {conversation[0]["id"]} | ({"z"} if known else set())
+    if before is not None:
+        records = index.dump()["records"]
+        assert [row for row in records if row in before["records"]] == before["records"]
+
+
+@pytest.mark.parametrize("name", ["deep", "deep/deeper", "deep/deeper/a.jsonl"])
+def test_what_moved_and_left_a_link_in_its_place_is_the_same_source(index, conversation, name):
+    (index.traces / "deep" / "deeper").mkdir(parents=True)
+    path = index.write("deep/deeper/a.jsonl", *conversation)
+    index.sync()
+    before = index.dump()
+    place, there = index.traces / name, index.traces / "there.jsonl"
+    place.rename(there)
+    place.symlink_to(there)
+    assert index.sync().actions["unchanged"] == 1
+    after = index.dump()
+    assert after["sources"][0].pop("locator") == str(path.resolve()) != str(path)
+    del before["sources"][0]["locator"]
+    assert after == before
+
+
 def test_where_the_place_tells_the_session_a_file_elsewhere_is_another_source(
     index, conversation, acme
 ):

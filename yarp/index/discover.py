@@ -7,6 +7,8 @@ spec "Trace index", 8 (Detection) and 9.
 from __future__ import annotations
 
 import os
+import stat
+from functools import cache
 from typing import TYPE_CHECKING
 
 from yarp.index.publish import Unconfirmed
@@ -14,7 +16,7 @@ from yarp.sources.facts import Issue
 from yarp.sources.walk import files_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from yarp.index.frame import TraceFile
     from yarp.index.reader import TraceReader
@@ -49,6 +51,22 @@ def find(roots: Iterable[str]) -> tuple[list[str], list[str]]:
                 found.add(os.path.join(root, below))
     twins = {f"{path}.zst" for path in found if not path.endswith(".zst")}
     return sorted(found - twins), problems
+
+
+def vanished(paths: Iterable[str]) -> Iterator[str]:
+    """Those of the canonical paths where no file is any more; behind a link there is none."""
+
+    @cache
+    def canonical(directory: str) -> bool:
+        return os.path.realpath(directory) == directory
+
+    for path in paths:
+        try:
+            there = stat.S_ISREG(os.lstat(path).st_mode) and canonical(os.path.dirname(path))
+        except OSError:
+            there = False
+        if not there:
+            yield path
 
 
 def detect(file: TraceFile, readers: Mapping[str, TraceReader], record_bytes: int) -> TraceReader:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from typing import TYPE_CHECKING, Self
 
 import orjson
 
 from yarp.errors import DataError
+from yarp.sources.beneath import open_file, placed
 from yarp.sources.jsonl import Line
 from yarp.sources.values import has_long_number, parse_json
 
@@ -54,18 +54,15 @@ class Frame:
 class TraceFile:
     """A trace file, plain or compressed (`.zst`), open for one reading of what it holds now.
 
-    Offsets are those of its content. Raises OSError when it is no regular file that can be
-    read; links are not followed.
+    Offsets are those of its content. The path is canonical: a link in it, wherever, came since
+    and is not followed. Raises OSError when there is no regular file that can be read.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.compressed = path.endswith(".zst")
-        self._fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._fd = open_file(*placed(path, os.sep))
         self.stat = os.fstat(self._fd)
-        if not stat.S_ISREG(self.stat.st_mode):
-            os.close(self._fd)
-            raise OSError(0, "not a regular file", path)
         self.end = 0
         """Where the last complete line that was read ends, its newline included."""
         self.tail = False

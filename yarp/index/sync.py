@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from yarp.errors import YarpError
 from yarp.index import known
-from yarp.index.discover import detect, find, name_of
+from yarp.index.discover import detect, find, name_of, vanished
 from yarp.index.frame import TraceFile
 from yarp.index.publish import Publisher, Unconfirmed
 from yarp.index.report import Report
@@ -233,14 +233,14 @@ class _Sync:
     def _moved(self, file: TraceFile) -> Known | None:
         """The source that this new file was, if it was moved, renamed or compressed since.
 
-        It begins with all that one's records, and where that was is nothing.
+        It begins with all that one's records, and where that was is no file any more.
         """
         if self.vanished is None:
             self.vanished = {}
-            for path, source in self.sources.items():
-                if not os.path.lexists(path):
-                    began = known.head(self.store.sql, source)
-                    self.vanished.setdefault(began, []).append(source)
+            for path in vanished(self.sources):
+                source = self.sources[path]
+                began = known.head(self.store.sql, source)
+                self.vanished.setdefault(began, []).append(source)
         sql = self.store.sql
         head = None
         if self.vanished:

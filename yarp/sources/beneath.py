@@ -14,7 +14,7 @@ import stat
 
 _DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC
 # Where the system knows it: passing through a directory takes no right to list it.
-_PASSING = _DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
+_PASSING = _DIRECTORY | getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY))
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LIKE_AN_ESCAPE = re.compile(r"\\x[0-9a-f]{2}")
 
