@@ -133,7 +133,10 @@ def _leads_out(path: str, root: str, suffixes: tuple[str, ...]) -> bool:
 def read_whole(root: str, path: str, most_bytes: int) -> bytes | None:
     """See `SourceItem.read_beside`."""
     real = os.path.realpath(root)
-    target = os.path.realpath(os.path.join(real, path))
+    try:
+        target = os.path.realpath(os.path.join(real, path))
+    except ValueError:  # what a record names may hold what no path can
+        return None
     if not target.startswith(os.path.join(real, "")):
         return None
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ODD: tuple[Any, ...] = (None, True, 7, -1.5, "", "odd", [], {}, [None], [[]], {"": None}, 2**70)
+ODD: tuple[Any, ...] = (None, True, 7, -1.5, "", "a\0b", [], {}, [None], [[]], {"": None}, 2**70)
 _DEEPEST = 4
 
 

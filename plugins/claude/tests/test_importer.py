@@ -389,6 +389,8 @@ def test_a_store_that_was_moved_still_has_its_persisted_outputs(store):
         "ROOT/SLUG/s-1/tool-results/gone.txt",
         "ROOT/SLUG/s-1/tool-results/link.txt",
         "ROOT/SLUG/s-1/tool-results/binary.txt",
+        "ROOT/SLUG/s-1/tool-results/a\0b",
+        "ROOT/SLUG/s-1/tool-results/" + "long" * 2000,
     ],
 )
 def test_no_other_file_is_ever_read_for_a_persisted_output(store, path):

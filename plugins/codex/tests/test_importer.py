@@ -671,6 +671,7 @@ def test_the_list_of_threads_fills_gaps_and_names_what_is_missing(tmp_path):
         ("one", str(path), "/listed", "listed", "gpt-9", 1_790_000_000),
         ("two", str(elsewhere), "/x", "x", "x", 1),
         ("three", str(tmp_path / "gone.jsonl"), "/x", "x", "x", 1),
+        ("four", str(tmp_path / "a\0b.jsonl"), "/x", "x", "x", 1),
     )
     before = sorted(os.listdir(tmp_path))
     found = found_below(tmp_path, "state-db")
@@ -678,6 +679,7 @@ def test_the_list_of_threads_fills_gaps_and_names_what_is_missing(tmp_path):
     item, listed = found
     assert (listed.path, listed.refused) == (str(tmp_path / "state_5.sqlite"), None)
     assert [(one.code, one.sqlite_blob_id) for one in read(listed)] == [
+        ("rollout_missing", "four"),
         ("rollout_missing", "three"),
         ("rollout_outside_roots", "two"),
     ]

@@ -125,7 +125,9 @@ def _threads(path: str) -> dict[str, dict[str, Any]]:
             thread = dict(zip(names, row, strict=True))
             rollout = thread.pop("rollout_path")
             if isinstance(rollout, str):
-                found[os.path.realpath(rollout).removesuffix(".zst")] = thread
+                # No file has a name with a NUL in it.
+                place = rollout if "\0" in rollout else os.path.realpath(rollout)
+                found[place.removesuffix(".zst")] = thread
     except (sqlite3.DatabaseError, UnicodeDecodeError):
         raise Rejected("malformed_database", "the list of threads cannot be read") from None
     else:
