@@ -161,11 +161,31 @@ def test_a_file_that_is_no_dataset_is_refused(tmp_path, content):
     path.chmod(0o600)
     if content:
         for opened in (Dataset.read, Dataset.write):
-            with pytest.raises((DataError, StorageError)):
+            with pytest.raises(DataError, match="is damaged, or no dataset"):
                 opened(str(path))
         assert path.read_bytes() == content
     else:
         Dataset.write(str(path)).close()
+
+
+@pytest.mark.parametrize("left", [100, 9000, 12300, 30_000])
+def test_a_file_that_was_cut_is_damaged(made, left):
+    os.truncate(made.database, left)
+    with pytest.raises(DataError, match="is damaged"), Dataset.read(made.database) as dataset:
+        report.verify(dataset)
+
+
+def test_verify_says_that_a_damaged_file_is_damaged(store):
+    text = "".join(f"{number * 7919 % 99_991:x}" for number in range(99_991))
+    store.write("a.jsonl", session("s"), call("a"), result("a", text))
+    store.extract()
+    with open(store.database, "r+b") as file:
+        place = file.read().find(text[1000:1040].encode())
+        assert place > 0
+        file.seek(place)
+        file.write(bytes(40))
+    with Dataset.read(store.database) as dataset, pytest.raises(DataError, match="is damaged"):
+        report.verify(dataset)
 
 
 def test_another_schema_version_is_refused(made):

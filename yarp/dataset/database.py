@@ -44,6 +44,8 @@ _MOST_TEMPORARY_BYTES = 2 << 30
 _SLACK_BYTES = 1 << 20
 # More than any table has: the index is made anew where rows of a whole group were deleted.
 _REBUILT_ROWS = 1 << 40
+# What DuckDB says of a file that it can read and that is none of its own, whole ones.
+_DAMAGED = ("Corrupt database file", "not a valid DuckDB", "Could not read enough bytes")
 # What DuckDB puts beside a file, and our own lock.
 _SUFFIXES = ("", ".lock", ".wal", ".wal.checkpoint", ".wal.recovery")
 
@@ -362,29 +364,30 @@ def told(path: str) -> Iterator[None]:
     """Around the use of a dataset: DuckDB's errors in our own words, which hold no content."""
     import duckdb
 
+    damaged = f"{path} is damaged, or no dataset"
     try:
         yield
-    except duckdb.IOException as error:
+    except (duckdb.IOException, duckdb.FatalException) as error:
+        if any(each in str(error) for each in _DAMAGED):
+            raise DataError(damaged) from None
+        if isinstance(error, duckdb.FatalException):
+            raise _stopped(path, error) from None
         if "set lock on file" in str(error):
             raise StorageError(f"{path} is in use by another process; try again later") from None
         raise StorageError(
             f"{path} cannot be read or written, or its disk is full; what was committed stays"
         ) from None
-    except (
-        duckdb.FatalException,
-        duckdb.OutOfMemoryException,
-        duckdb.TransactionException,
-    ) as error:
-        raise StorageError(
-            f"{path}: DuckDB had to stop ({_kind(error)}): its disk or its memory is full; "
-            "what was committed stays"
-        ) from None
+    except (duckdb.OutOfMemoryException, duckdb.TransactionException) as error:
+        raise _stopped(path, error) from None
     except duckdb.Error as error:
-        raise DataError(f"{path} is damaged, or no dataset: {_kind(error)}") from None
+        raise DataError(f"{damaged}: {type(error).__name__}") from None
 
 
-def _kind(error: Exception) -> str:
-    return type(error).__name__
+def _stopped(path: str, error: Exception) -> StorageError:
+    return StorageError(
+        f"{path}: DuckDB had to stop ({type(error).__name__}): its disk or its memory is full; "
+        "what was committed stays"
+    )
 
 
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from yarp.dataset.database import MOST_BYTES, VERSION, own_files, schema_text
+from yarp.dataset.database import MOST_BYTES, VERSION, own_files, schema_text, told
 from yarp.dataset.keys import result as result_key
 
 if TYPE_CHECKING:
@@ -219,15 +219,16 @@ def expected_schema() -> list[tuple[Any, ...]]:
 
 
 def _damaged_results(dataset: Dataset) -> Iterator[str]:
-    found = dataset.connection.execute(
-        "SELECT result_key, call_key, is_error, output_json, output_text, result_sha256"
-        " FROM tool_results"
-    )
-    while rows := found.fetchmany(_ROWS_AT_ONCE):
-        for key, call_key, is_error, structure, text, sha256 in rows:
-            said = orjson.dumps({"is_error": is_error, "json": structure, "text": text})
-            if hashlib.sha256(said).digest() != sha256 or result_key(call_key, sha256) != key:
-                yield key
+    with told(dataset.path):
+        found = dataset.connection.execute(
+            "SELECT result_key, call_key, is_error, output_json, output_text, result_sha256"
+            " FROM tool_results"
+        )
+        while rows := found.fetchmany(_ROWS_AT_ONCE):
+            for key, call_key, is_error, structure, text, sha256 in rows:
+                said = orjson.dumps({"is_error": is_error, "json": structure, "text": text})
+                if hashlib.sha256(said).digest() != sha256 or result_key(call_key, sha256) != key:
+                    yield key
 
 
 def _private(dataset: Dataset) -> bool:
