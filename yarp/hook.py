@@ -55,8 +55,7 @@ def main(argv: list[str]) -> int:
     began = time.monotonic()
     words = argv[2:]
     if words in (["-h"], ["--help"]):
-        sys.stdout.write(_HELP)
-        return 0
+        return _write(1, _HELP.encode())
     before = "--before" in words
     names = [word for word in words if word != "--before"]
     if len(names) != 1 or names[0].startswith("-"):
@@ -166,7 +165,7 @@ class _Hook:
         time.sleep(max(0.0, self._began + _AFTER_SECONDS - time.monotonic()))
         if self._last_word.acquire(blocking=False):
             _say(f"the archive took more than {_AFTER_SECONDS:g} s; the call stays incomplete")
-            os._exit(self._write(self._unchanged))
+            os._exit(_write(self._answers, self._unchanged))
 
     def _claim(self) -> None:
         """Have the last word from now on, or wait for the end of this process."""
@@ -419,21 +418,12 @@ class _Hook:
     def _answer(self, reply: bytes | None) -> int:
         """Say it, and leave the archive; the status to end with."""
         self._claim()
-        status = self._write(reply)
+        status = _write(self._answers, reply)
         for finished in self._finished:
             self._tell(*finished)
         if self._archive is not None:
             self._archive.leave()
         return status
-
-    def _write(self, reply: bytes | None) -> int:
-        try:
-            while reply:
-                reply = reply[os.write(self._answers, reply) :]
-        except OSError as error:
-            _say(f"the answer cannot be written: {error.strerror}")
-            return 74
-        return 0
 
     def _off(self, error: ConfigError) -> int:
         """Tools run as if YARP were not there; the host says so where it can."""
@@ -464,6 +454,22 @@ class _Hook:
         from yarp.archive.write import SessionKey
 
         return SessionKey(self._name, call.account or paths.account(), call.source_session_id)
+
+
+def _write(descriptor: int, data: bytes | None) -> int:
+    data = data or b""
+    try:
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        except BlockingIOError:  # the host made it non-blocking
+            from yarp.spool.stream import write_all
+
+            write_all(descriptor, data)
+    except OSError as error:
+        _say(f"the answer cannot be written: {error.strerror}")
+        return 74
+    return 0
 
 
 def _reason(error: BaseException) -> str:

@@ -18,6 +18,7 @@ from click.exceptions import Exit
 from yarp import paths
 from yarp.cli import text
 from yarp.errors import DataError, StorageError, UsageError
+from yarp.spool.stream import write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -307,9 +308,7 @@ def _progress(verb: str) -> Callable[[int, int], None] | None:
 def _write(stream: Stream, descriptor: int) -> None:
     try:
         for block in stream.blocks():
-            view = memoryview(block)
-            while view:
-                view = view[os.write(descriptor, view) :]
+            write_all(descriptor, block)
     except BrokenPipeError:
         raise  # the reader went away: nothing of ours failed
     except OSError as error:

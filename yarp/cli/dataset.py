@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -210,6 +211,7 @@ def stream(unix_user: str) -> None:
 
 @stream.result_callback()
 def _stream(sources: list[Source], unix_user: str) -> None:
+    from yarp.cli.whole import Whole
     from yarp.dataset import extract as engine
     from yarp.dataset import framing
     from yarp.foreign import foreign
@@ -219,7 +221,8 @@ def _stream(sources: list[Source], unix_user: str) -> None:
     checked = [(importer, engine.check_roots(importer, roots)) for importer, roots in sources]
     sys.stdout.flush()
     # What an importer prints must not get between the frames.
-    with open(os.dup(1), "wb") as out, foreign():
+    answer = Whole(os.dup(1), own=True)
+    with io.BufferedWriter(answer) as out, foreign():
         for importer, roots in checked:
             framing.stream(importer, unix_user, roots, out.write)
 

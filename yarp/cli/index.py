@@ -18,6 +18,7 @@ from yarp.cli import root
 from yarp.cli.asked import asset, metadata, query, record
 from yarp.cli.indexed import configured, given, keep, places, say
 from yarp.cli.text import report, shows
+from yarp.cli.whole import Unwritten
 from yarp.errors import ConfigError, UsageError, YarpError
 from yarp.index import config as configuration
 
@@ -331,7 +332,7 @@ def _run() -> int:
     except (YarpError, click.ClickException) as error:
         sys.stderr.write(f"trace-index: {error}\n")
         return 1
-    except BrokenPipeError:
+    except (BrokenPipeError, Unwritten):
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -187,8 +187,13 @@ def complain(message: str, cap: int) -> None:
 def _write(answer: bytes) -> None:
     view = memoryview(answer)
     try:
-        while view:
-            view = view[os.write(1, view) :]
+        try:
+            while view:
+                view = view[os.write(1, view) :]
+        except BlockingIOError:  # somebody we share it with made it non-blocking
+            from yarp.spool.stream import write_all
+
+            write_all(1, view)
     except OSError as error:
         raise StorageError(f"standard output cannot be written: {error.strerror}") from error
 

@@ -57,8 +57,7 @@ def main(argv: list[str]) -> int:
             {"-h": "help", "--help": "help"},
         )
         if "help" in options.switches:
-            sys.stdout.write(HELP)
-            return 0
+            return _written(lambda: write_all(1, HELP.encode()))
         if options.positional:
             raise options.wrong(f"unexpected word {options.positional[0]}")
         command = options.value("command")
@@ -69,8 +68,12 @@ def main(argv: list[str]) -> int:
         return _fail(error)
     # Python's own handler would leave a trace where a filter just ends.
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    return _written(lambda: _filter(command, exit_code))
+
+
+def _written(work: Callable[[], int | None]) -> int:
     try:
-        return _filter(command, exit_code)
+        return work() or 0
     except BrokenPipeError:
         return _READER_GONE
     except OSError as error:

@@ -18,6 +18,7 @@ from click.exceptions import Exit, NoArgsIsHelpError
 
 from yarp import __version__
 from yarp.cli import text
+from yarp.cli.whole import Unwritten, whole_streams
 from yarp.errors import ConfigError, StorageError, UsageError, YarpError
 
 if TYPE_CHECKING:
@@ -161,6 +162,11 @@ def run(command: click.Command, name: str, words: list[str]) -> int:
 
 def written(name: str, work: Callable[[], int], unwritable: int = StorageError.exit_code) -> int:
     """The exit status of `work`, or what became of the answer that it wrote."""
+    with whole_streams():
+        return _written(name, work, unwritable)
+
+
+def _written(name: str, work: Callable[[], int], unwritable: int) -> int:
     try:
         status = work()
         sys.stdout.flush()
@@ -227,7 +233,7 @@ def _run(command: click.Command, name: str, words: list[str]) -> int:
     except YarpError as error:
         text.report([str(error)], name)
         return error.exit_code
-    except BrokenPipeError:
+    except (BrokenPipeError, Unwritten):
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -13,6 +13,7 @@ import sys
 from yarp import paths
 from yarp.errors import DataError, FrameError, YarpError
 from yarp.ingest.frames import parse, read_frames
+from yarp.spool.stream import write_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ A host's extension starts it; see docs/reference/ingest.md for the frames.
 def main(argv: list[str]) -> int:
     """Serve until the peer closes; `argv` is the whole command line."""
     if len(argv) > 3:
-        sys.stdout.write(_HELP)
+        try:
+            write_all(1, _HELP.encode())
+        except OSError as error:
+            sys.stderr.write(f"yarp: standard output: {error.strerror}\n")
+            return 74
         return 0 if argv[3] in ("-h", "--help") else 64
     import _signal
 
@@ -48,9 +53,7 @@ def main(argv: list[str]) -> int:
     server = Server(paths.program(argv[0]))
     try:
         for frame in read_frames(frames):
-            answer = server.answer(frame) + b"\n"
-            while answer:
-                answer = answer[os.write(answers, answer) :]
+            write_all(answers, server.answer(frame) + b"\n")
     except (FrameError, OSError) as error:
         sys.stderr.write(f"yarp: ingest ends: {error}\n")
         return 74

@@ -356,7 +356,7 @@ def open_standard_streams() -> list[int]:
     return closed
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all of `data`, waiting for a slow reader, whatever the descriptor's mode."""
     view = memoryview(data)
     while view:
