@@ -98,6 +98,9 @@ def test_yarp_has_the_same_commands(synced):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (64, "")
     assert done.stderr.startswith("yarp: ")
+    for topics in (["docs", "get", "nope"], ["schema", "get", "nope"]):
+        words[4:] = topics
+        assert subprocess.run(words, capture_output=True, check=False).returncode == 64
 
 
 def test_the_schema_is_told_without_an_index(home):

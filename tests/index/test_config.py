@@ -33,7 +33,7 @@ def test_without_a_file_all_is_default(home):
     data = home / "data" / "yarp"
     assert told["database"] == {"path": str(data / "trace-index.sqlite3"), "origin": "default"}
     assert told["metadata_database"]["path"] == str(data / "trace-index-metadata.sqlite3")
-    assert told["indexing"]["max_published_text_bytes"] == {"value": None, "origin": "default"}
+    assert told["indexing"]["max_published_text_bytes"] == {"value": 65_536, "origin": "default"}
     assert told["roots"] == []
 
 
@@ -110,6 +110,22 @@ def test_a_file_of_another_version_or_that_is_not_there_is_refused(home, monkeyp
     monkeypatch.setenv("TRACE_INDEX_CONFIG", "")
     with pytest.raises(ConfigError, match="TRACE_INDEX_CONFIG is empty"):
         config.load()
+
+
+@pytest.mark.parametrize("place", ["/proc/x.db", "/proc/none/x.db", "/sys/x.db"])
+def test_a_place_where_no_file_can_be_made_is_an_error(home, place):
+    codes = [one["code"] for one in config.check(config.load(database=place))]
+    assert "database_parent_unavailable" in codes
+
+
+def test_a_check_leaves_nothing_behind(home):
+    place = home / "db"
+    place.mkdir()
+    for _ in range(2):
+        found = config.check(config.load(database=str(place / "x.db")))
+        assert [one for one in found if one["severity"] == "error"] == []
+        assert [path.name for path in place.iterdir() if path.name != "x.db"] == []
+        (place / "x.db").touch()
 
 
 def test_init_writes_a_file_once_that_says_what_was_meant(home):

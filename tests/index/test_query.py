@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sqlite3
 
 import orjson
@@ -20,6 +21,10 @@ def ask(index, conversation):
         return {**answer, "rows": orjson.loads(orjson.dumps(answer["rows"]))}
 
     return ask
+
+
+def run_rows(path, sql):
+    return orjson.loads(orjson.dumps(run(path, sql)["rows"]))
 
 
 def test_an_answer_is_objects_by_column(ask):
@@ -112,6 +117,7 @@ def test_what_is_no_bounded_reading_is_refused_and_changes_nothing(ask, index, s
         ("SELECT 1 AS a, 2 AS a", "two columns are called 'a'"),
         ("SELECT 1\\nFROM x", "--stdin or --file"),
         ("SELECT trigram_query('ab')", "at least 3 characters"),
+        ("SELECT trigram_query(12345)", "a text in quotes"),
     ],
 )
 def test_a_refusal_says_what_to_do(ask, sql, said):
@@ -211,6 +217,58 @@ def test_every_documented_query_runs(ask, example):
     assert answer["complete"]
     if example.name not in ("outputs", "interruptions", "metadata", "search"):
         assert answer["returned"] > 0
+
+
+def test_what_has_no_time_stands_among_the_latest(index, conversation):
+    """A runtime that tells no time would never be seen beside one that does."""
+    timed = [{"t": "session", "id": "timed"}, {"t": "begin", "loop": "l"}]
+    untimed = [{"t": "session", "id": "untimed"}]
+    for n in range(30):
+        timed.append({"t": "begin", "loop": f"l{n}", "at": 1000 + n})
+        timed.append({"t": "human", "text": f"timed {n}", "at": 1000 + n})
+        timed.append({"t": "end", "outcome": "failed", "at": 1000 + n})
+        untimed.append({"t": "begin", "loop": f"l{n}"})
+        untimed.append({"t": "human", "text": f"untimed {n}"})
+        untimed.append({"t": "end", "outcome": "failed"})
+    index.write("b.jsonl", *timed)
+    index.write("a.jsonl", *untimed)
+    index.sync()
+    for name in ("requests", "interruptions"):
+        sql = next(one.sql for one in EXAMPLES if one.name == name)
+        shown = [row["request"] for row in run_rows(index.path, sql)]
+        latest = range(29, 19, -1)
+        assert shown == [f"{kind} {n}" for n in latest for kind in ("timed", "untimed")]
+
+
+def test_the_session_that_is_shown_is_the_one_indexed_last(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    index.write(
+        "b.jsonl",
+        {"t": "session", "id": "s2"},
+        {"t": "begin", "loop": "l"},
+        {"t": "human", "text": "no time"},
+    )
+    index.sync()
+    sql = next(one.sql for one in EXAMPLES if one.name == "session")
+    assert [row["said"] for row in run_rows(index.path, sql)] == ["no time"]
+
+
+def test_a_text_of_the_size_that_is_published_comes_with_the_bounds_that_the_hint_names(index):
+    index.write(
+        "a.jsonl",
+        {"t": "session", "id": "s1"},
+        {"t": "begin", "loop": "l"},
+        {"t": "human", "text": "x" * 65_536},
+    )
+    index.sync()
+    sql = "SELECT text FROM blobs WHERE length(text) = 65536"
+    answer = run(index.path, sql)
+    assert (answer["incomplete_reason"], answer["returned"]) == ("output_budget", 0)
+    cell, output = (int(n) for n in re.findall(r"--max-\w+-bytes (\d+)", answer["hint"]))
+    assert run(index.path, sql, Bounds(max_cell_bytes=cell))["returned"] == 1
+    answer = run(index.path, sql, Bounds(max_output_bytes=output))
+    assert (answer["complete"], answer["cells_truncated"]) == (True, 0)
 
 
 def test_without_an_index_it_is_said_how_to_make_one(tmp_path):

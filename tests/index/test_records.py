@@ -211,3 +211,12 @@ def test_a_reference_has_its_form(index, conversation, reference):
     index.sync()
     with pytest.raises(UsageError, match="RECORD_ID#"):
         records.extract(index.path, reference, "/nowhere")
+
+
+def test_standard_output_is_no_file_to_export_to(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="not standard output"):
+        records.write_private("-", b"x", force=False)
+    assert list(tmp_path.iterdir()) == []
+    records.write_private("./-", b"x", force=False)
+    assert (tmp_path / "-").read_bytes() == b"x"

@@ -10,6 +10,8 @@ import pytest
 import zstandard
 
 from yarp.errors import DataError, UsageError
+from yarp.index.records import verify
+from yarp.index.store import STORAGE_FORMAT
 from yarp.index.sync import sync
 
 
@@ -528,12 +530,14 @@ def test_an_index_of_another_format_is_refused_untouched(index, conversation):
         index.all("SELECT 1")
 
 
-def test_a_database_of_somebody_else_is_refused_untouched(index):
+@pytest.mark.parametrize("version", [0, STORAGE_FORMAT])
+def test_a_database_of_somebody_else_is_refused_untouched(index, version):
     with sqlite3.connect(index.path) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("CREATE TABLE mine (x)")
     connection.close()
     before = pathlib.Path(index.path).read_bytes()
-    with pytest.raises(DataError, match="storage format 0"):
+    with pytest.raises(DataError, match="is the database of another program"):
         index.sync()
     assert pathlib.Path(index.path).read_bytes() == before
 
@@ -611,3 +615,48 @@ def test_a_source_larger_than_what_waits_in_memory_is_whole(index, conversation)
     count = index.all("SELECT count(*) AS n FROM records")[0]["n"]
     assert count == len(conversation) + 2_500 + 6_000 + 3
     assert index.sync(rebuild=True).orphans == 3
+
+
+def test_a_search_index_that_is_damaged_says_what_to_do(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    with sqlite3.connect(index.path) as connection:
+        connection.execute("DROP TABLE item_search_config")
+    connection.close()
+    with pytest.raises(DataError, match="move it away and sync anew"):
+        index.all("SELECT 1")
+    with pytest.raises(DataError, match="move it away and sync anew"):
+        index.sync()
+
+
+def test_the_report_counts_each_item_and_loop_once(index, conversation):
+    said = [
+        {"t": "item", "key": "a", "role": "agent.commentary", "text": "once"},
+        {"t": "item", "key": "a", "role": "agent.commentary", "text": "anew"},
+        {"t": "item", "key": "b", "role": "agent.commentary", "text": "gone"},
+        {"t": "amend", "key": "a", "text": "mended"},
+        {"t": "drop", "key": "b"},
+        {"t": "begin", "loop": "none"},
+        {"t": "drop", "key": "none", "loop": True},
+    ]
+    index.write("a.jsonl", *conversation, *said)
+    for options in ({}, {"rebuild": True}):
+        told = index.sync(**options).plain()
+        items = index.all("SELECT count(*) AS n FROM items")[0]["n"]
+        loops = index.all("SELECT count(*) AS n FROM loops")[0]["n"]
+        writes = told["metrics"]["writes"]
+        assert (told["indexed_items"], writes["items"], writes["loops"]) == (items, items, loops)
+    index.write("a.jsonl", {"t": "amend", "key": "a", "text": "again"}, mode="a")
+    assert index.sync().items == 1
+
+
+def test_a_file_that_became_garbage_keeps_its_facts_which_verify_finds_missing(index, conversation):
+    index.write("a.jsonl", *conversation)
+    index.sync()
+    before = index.items()
+    index.write("a.jsonl", b"garbage")
+    for options in ({}, {"rebuild": True}):
+        assert index.sync(**options).actions["skipped"] == 1
+        assert index.items() == before
+    (record_id,) = index.all("SELECT max(record_id) AS id FROM records")[0].values()
+    assert verify(index.path, record_id)["status"] != "verified"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import tempfile
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 CONFIG_VARIABLE = "TRACE_INDEX_CONFIG"
 DATABASE_VARIABLE = "TRACE_INDEX_DB"
 METADATA_VARIABLE = "TRACE_INDEX_METADATA_DB"
-_LIMITS = ("max_indexed_record_bytes", "max_published_text_bytes")
+_LIMITS = {"max_indexed_record_bytes": 16_777_216, "max_published_text_bytes": 65_536}
 MOST_LIMIT_BYTES = 1 << 30
 """The highest bound of records and texts: what is held in memory, and in one SQLite value."""
 
@@ -71,7 +72,10 @@ class Config:
             "database": told("path", self.database),
             "metadata_database": told("path", self.metadata_database),
             "indexing": {
-                name: told("value", Setting(value, "default" if value is None else "file"))
+                name: told(
+                    "value",
+                    Setting(_LIMITS[name], "default") if value is None else Setting(value, "file"),
+                )
                 for name, value in self.limits.items()
             },
             "roots": [
@@ -283,8 +287,8 @@ def _check_database(path: str, say: Any) -> None:
             parent = os.path.dirname(parent)
         if not os.path.isdir(parent):
             say("error", "database_parent_not_directory", f"{parent}: is no directory")
-        elif not os.access(parent, os.W_OK | os.X_OK):
-            say("error", "database_parent_unavailable", f"{parent}: cannot be written")
+        else:
+            _check_writable(parent, say)
     except NotADirectoryError:
         say("error", "database_parent_not_directory", f"{path}: a directory above it is none")
     except OSError as error:
@@ -292,3 +296,17 @@ def _check_database(path: str, say: Any) -> None:
     else:
         if not stat.S_ISREG(mode):
             say("error", "unsupported_database_type", f"{path}: is no regular file")
+        elif not os.access(path, os.R_OK | os.W_OK):
+            say("error", "database_path_unavailable", f"{path}: cannot be read and written")
+        else:
+            _check_writable(os.path.dirname(path), say)
+
+
+def _check_writable(directory: str, say: Any) -> None:
+    """Whether files can be made there; only making one tells, which has no name where it can."""
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        said = f"{directory}: no file can be made there ({error.strerror})"
+        say("error", "database_parent_unavailable", said)

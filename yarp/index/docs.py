@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Any
 
-from yarp.errors import ReferenceUnknown
+from yarp.errors import UsageError
 from yarp.index.catalog import RELATIONS, ROLES
 from yarp.index.examples import EXAMPLES
 
@@ -31,9 +31,9 @@ TOPICS = {
 
 
 def get(topic: str) -> str:
-    """The Markdown of a topic, heading included. ReferenceUnknown if there is none."""
+    """The Markdown of a topic, heading included. UsageError if there is none."""
     if topic not in TOPICS:
-        raise ReferenceUnknown(f"there is no topic {topic!r}; there are {', '.join(TOPICS)}")
+        raise UsageError(f"there is no topic {topic!r}; there are {', '.join(TOPICS)}")
     made = {"schema": _schema, "semantics": _semantics, "queries": _queries}
     body = made[topic]() if topic in made else _file(topic)
     return f"## {TOPICS[topic]}\n\n{body.strip()}\n"

@@ -25,13 +25,21 @@ def _spoken(name: str, question: str, role: str, said: str) -> Example:
         name,
         question,
         f"""\
+WITH latest AS (
+    SELECT item_id, row_number() OVER (
+        PARTITION BY occurred_at IS NULL ORDER BY occurred_at DESC, item_id DESC
+    ) AS turn
+    FROM items
+    WHERE json_extract(semantic, '$.role') = '{role}'
+    ORDER BY turn
+    LIMIT 20
+)
 SELECT s.runtime, s.native_id, i.occurred_at, substr(b.text, 1, 300) AS {said}
-FROM items AS i
+FROM latest
+JOIN items AS i USING (item_id)
 JOIN sessions AS s USING (session_id)
 {_TEXT}
-WHERE json_extract(i.semantic, '$.role') = '{role}'
-ORDER BY i.occurred_at DESC, i.item_id DESC
-LIMIT 20""",  # noqa: S608 - documentation
+ORDER BY latest.turn, i.occurred_at IS NULL""",  # noqa: S608 - documentation
     )
 
 
@@ -105,8 +113,17 @@ LIMIT 20""",  # noqa: S608 - documentation
         "interruptions",
         "Which executions were interrupted or failed, and what was asked for there?",
         """\
-SELECT s.native_id, l.session_position, json_extract(l.end, '$.outcome') AS outcome,
-    r.occurred_at AS ended_at,
+WITH stopped AS (
+    SELECT l.loop_id, r.occurred_at AS ended_at, row_number() OVER (
+        PARTITION BY r.occurred_at IS NULL ORDER BY r.occurred_at DESC, l.loop_id DESC
+    ) AS turn
+    FROM loops AS l
+    JOIN records AS r ON r.record_id = json_extract(l.end, '$.record_id')
+    WHERE json_extract(l.end, '$.outcome') IN ('interrupted', 'failed')
+    ORDER BY turn
+    LIMIT 20
+)
+SELECT s.native_id, l.session_position, json_extract(l.end, '$.outcome') AS outcome, ended_at,
     (
         SELECT substr(b.text, 1, 300)
         FROM items AS i
@@ -116,16 +133,14 @@ SELECT s.native_id, l.session_position, json_extract(l.end, '$.outcome') AS outc
         ORDER BY i.loop_position
         LIMIT 1
     ) AS request
-FROM loops AS l
+FROM stopped
+JOIN loops AS l USING (loop_id)
 JOIN sessions AS s USING (session_id)
-JOIN records AS r ON r.record_id = json_extract(l.end, '$.record_id')
-WHERE json_extract(l.end, '$.outcome') IN ('interrupted', 'failed')
-ORDER BY r.occurred_at DESC, l.loop_id DESC
-LIMIT 20""",
+ORDER BY stopped.turn, ended_at IS NULL""",
     ),
     Example(
         "session",
-        "What happened in the latest session, from request to answer?",
+        "What happened in the session that was indexed last, from request to answer?",
         """\
 SELECT l.session_position, i.loop_position, json_extract(i.semantic, '$.role') AS role,
     substr(coalesce(
@@ -136,9 +151,7 @@ SELECT l.session_position, i.loop_position, json_extract(i.semantic, '$.role') A
 FROM items AS i
 JOIN loops AS l USING (loop_id)
 LEFT JOIN blobs AS b ON b.blob_id = json_extract(i.semantic, '$.value.text.blob_id')
-WHERE i.session_id = (
-    SELECT session_id FROM sessions ORDER BY created_at DESC, session_id DESC LIMIT 1
-)
+WHERE i.session_id = (SELECT session_id FROM items ORDER BY item_id DESC LIMIT 1)
 ORDER BY l.session_position, i.loop_position
 LIMIT 200""",
     ),

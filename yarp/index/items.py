@@ -92,8 +92,11 @@ class Items:
         self._rows: dict[str, _Row] = {}
         self._written: dict[str, int] = {}
         self._ids: dict[str, int] = {}
-        self.said = 0
-        """How many items were said or changed."""
+
+    @property
+    def said(self) -> int:
+        """How many items were said or changed, each counted once, without those dropped."""
+        return len(self._written.keys() | self._rows.keys())
 
     def clear(self) -> None:
         """Take out all items, to be said anew under the same keys."""
@@ -156,7 +159,6 @@ class Items:
         elif row.occurred_at is None:
             times = (self._witnesses.time(line) for line in lines)
             row.occurred_at = next((one for one in times if one is not None), None)
-        self.said += 1
         if len(self._rows) > _MOST_WAITING:
             self.flush()
 
@@ -214,7 +216,6 @@ class Items:
             before = row.loop
             row.loop, row.position = self._loops.place(fact.loop)
             self._loops.disturb(before, row.loop)
-        self.said += 1
 
     def _forget_references(self, row: _Row) -> None:
         """What an item was said to refer to as another one waits for nothing any more."""

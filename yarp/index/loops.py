@@ -62,8 +62,12 @@ class Loops:
         self._credited: set[str] = set()
         self._disturbed: set[int] = set()
         self._moved = False
-        self.said = 0
-        """How many loops were begun."""
+        self._begun: set[str] = set()
+
+    @property
+    def said(self) -> int:
+        """How many loops were begun, without those dropped."""
+        return len(self._begun)
 
     def clear(self) -> None:
         """Take out all loops, to be said anew under the same keys."""
@@ -112,7 +116,7 @@ class Loops:
         loop.next_position, loop.stored, loop.changed = 0, False, True
         self._credited.add(fact.key)
         self._moved = True
-        self.said += 1
+        self._begun.add(fact.key)
 
     def ended(self, fact: LoopEnd) -> None:
         """A loop's end was observed, or is revoked."""
@@ -154,6 +158,7 @@ class Loops:
         if loop is None:
             return
         del self._loops[key]
+        self._begun.discard(key)
         self._ids[key] = loop.id
         self._disturbed.discard(loop.id)
         if loop.stored:

@@ -237,6 +237,8 @@ class Metadata:
         """Copy the database as it stands to a new file; its size in bytes."""
         if self._sql is None:
             raise ReferenceUnknown(f"{self.path}: there are no metadata yet")
+        if target == "-":
+            raise UsageError("a file is written, not standard output; one of that name is ./-")
         try:
             os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except OSError as error:

@@ -195,6 +195,8 @@ def _answer(
                 "select fewer or shorter columns, raise --max-output-bytes, or lower "
                 "--max-cell-bytes"
             )
+            if not rows:
+                hint = _wider(bounds, len(columns))
             break
         rows.append(orjson.Fragment(encoded))
         texts.left = left
@@ -207,6 +209,18 @@ def _answer(
         "columns": columns,
         "rows": rows,
     }
+
+
+def _wider(bounds: Bounds, columns: int) -> str:
+    """What lets one row of so many columns in."""
+    # JSON makes up to 6 bytes of one, so this is a beginning that fits most texts.
+    cell_bytes = max(1, min(bounds.max_cell_bytes, bounds.max_output_bytes // columns) // 2)
+    most = RANGES["max_output_bytes"][1]
+    larger = "" if bounds.max_output_bytes == most else f", or --max-output-bytes {most}"
+    return (
+        f"the first row alone has more than {bounds.max_output_bytes} bytes: give "
+        f"--max-cell-bytes {cell_bytes}{larger}, or select fewer columns"
+    )
 
 
 class _Cut(str):
@@ -277,8 +291,8 @@ def _refusal(error: Exception, sql: str, database: str) -> YarpError:
         return UsageError("there is more than one statement; give one SELECT")
     if "user-defined function" in said:
         return UsageError(
-            "trigram_query takes a text of at least 3 characters; narrow by role, session or "
-            "time instead, and use instr(blobs.text, ...)"
+            "trigram_query takes a text in quotes, of at least 3 characters; narrow by role, "
+            "session or time instead, and use instr(blobs.text, ...)"
         )
     if isinstance(error, sqlite3.Error) and (
         found in _NOT_OF_THE_SQL

@@ -244,6 +244,9 @@ def _verified(record: Record, max_bytes: int) -> bytes:
 
 def write_private(path: str, data: bytes, *, force: bool) -> None:
     """Write a file of mode 0600; one that is there is replaced only with `force`."""
+    if path == "-":
+        # Standard output has the report.
+        raise UsageError("a file is written, not standard output; one of that name is ./-")
     partial = f"{path}.{os.getpid()}.partial"
     try:
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

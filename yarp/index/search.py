@@ -24,8 +24,8 @@ def trigram_query(literal: object) -> str:
     """
     if not isinstance(literal, str) or len(literal) < 3:
         raise ValueError(
-            "trigram_query needs a text of at least 3 characters; narrow by role, session or "
-            "time instead, and use instr(blobs.text, ...)"
+            "trigram_query takes a text in quotes, of at least 3 characters; narrow by role, "
+            "session or time instead, and use instr(blobs.text, ...)"
         )
     literal = searchable(literal)
     grams = dict.fromkeys(literal[at : at + 3] for at in range(len(literal) - 2))

@@ -40,14 +40,14 @@ def _script(name: str) -> str:
     return files("yarp.index").joinpath("schema", name).read_text("utf-8")
 
 
+_ANEW = "move it away and sync anew, since the traces have all that it had"
+
+
 def failure(error: sqlite3.Error, path: str) -> YarpError:
     """What an SQLite error means for the index at `path`, and what to do."""
     found = sqlite.code(error)
     if found in (sqlite.CORRUPT, sqlite.NOTADB):
-        return DataError(
-            f"{path}: is no sound SQLite database ({error}); move it away and sync anew, "
-            "since the traces have all that it had"
-        )
+        return DataError(f"{path}: is no sound SQLite database ({error}); {_ANEW}")
     if found in (sqlite.BUSY, sqlite.LOCKED):
         return StorageError(f"{path}: another process kept it locked; try again")
     if found == sqlite.FULL:
@@ -95,10 +95,12 @@ def _check_format(connection: SQL, path: str) -> None:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.Error as error:
         raise failure(error, path) from error
-    if (found, application) != (STORAGE_FORMAT, _APPLICATION_ID):
+    if application != _APPLICATION_ID:
+        raise DataError(f"{path}: is the database of another program; name another place (--db)")
+    if found != STORAGE_FORMAT:
         raise DataError(
-            f"{path}: has storage format {found}, and this version reads {STORAGE_FORMAT}: move "
-            "it away and sync anew (metadata of sessions are in a file of their own)"
+            f"{path}: has storage format {found}, and this version reads {STORAGE_FORMAT}; "
+            f"{_ANEW} (metadata of sessions are in a file of their own)"
         )
 
 
@@ -110,13 +112,17 @@ def _check_relations(connection: SQL, path: str) -> None:
             continue
         kind = "table" if relation.name == "item_search" else "view"
         if views.get(relation.name) != kind:
-            raise DataError(f"{path}: relation {relation.name} is no {kind}")
+            raise DataError(f"{path}: relation {relation.name} is no {kind}; {_ANEW}")
         try:
             cursor = connection.execute(f"SELECT * FROM {relation.name} LIMIT 0")  # noqa: S608 - a name of the catalogue
         except sqlite3.Error as error:
-            raise DataError(f"{path}: relation {relation.name} cannot be read: {error}") from error
+            raise DataError(
+                f"{path}: relation {relation.name} cannot be read ({error}); {_ANEW}"
+            ) from error
         if [column[0] for column in cursor.description] != [one.name for one in relation.columns]:
-            raise DataError(f"{path}: relation {relation.name} has other columns than it should")
+            raise DataError(
+                f"{path}: relation {relation.name} has other columns than it should; {_ANEW}"
+            )
 
 
 class Store:

@@ -7,13 +7,14 @@ import json
 import pytest
 
 from yarp.plugin import Amend, Item, Line, LoopEnd, LoopModel, LoopStart, SessionFact, UsageSample
-from yarp_gptme.trace import detect, project
+from yarp_gptme.trace import detect, project, reader
 
 PLACE = "/srv/logs/talk/conversation.jsonl"
 
 
 def say(role, content, **more):
-    return {"role": role, "content": content, "timestamp": "2026-11-30T03:05:01+00:00"} | more
+    # As `datetime.now().isoformat()` writes it: without a zone.
+    return {"role": role, "content": content, "timestamp": "2026-11-30T03:05:01.123456"} | more
 
 
 def assistant(content, *executed, **more):
@@ -57,7 +58,15 @@ BLOCKS = assistant("So:\n```shell\nls\n```\n```save x\nb\n```\n", "shell", "save
 
 def test_a_conversation_is_the_folder_that_it_lies_in():
     (session,) = project(PLACE, None).feed(lines(say("system", "")))
+    assert session == SessionFact("talk", 1)
+
+
+def test_a_time_counts_only_with_its_zone():
+    zoned = say("system", "", timestamp="2026-11-30T03:05:01+00:00")
+    (session,) = project(PLACE, None).feed(lines(zoned))
     assert session == SessionFact("talk", 1, created_at=1796007901000)
+    occurred_at = reader().occurred_at
+    assert (occurred_at(zoned), occurred_at(say("user", "a"))) == (1796007901000, None)
 
 
 def test_a_branch_which_copies_a_conversation_is_no_session():
