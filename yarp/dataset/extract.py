@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
+_MOST_ROUNDS = 4
+
 
 def check_roots(importer: Importer, roots: Mapping[str, str]) -> dict[str, str]:
     """The resolved roots by flag. UsageError: a root is missing, or is not what it should be."""
@@ -146,25 +148,22 @@ class _Extraction:
         dataset = self._run.dataset
         if not settle.unsettled(dataset):
             return
-        claims = settle.to_read_again(dataset)
         known = self._run.known(set(self._root_keys.values()))
-        for key, calls in claims.items():
-            if key in items and key in known:
-                item = items[key]
-                again = SourceItem(
-                    item.kind,
-                    item.root,
-                    item.relative_path,
-                    context=item.context,
-                    companions=item.companions,
-                    database=item.database,
-                    refused=item.refused,
-                )
-                outcome = self._read(key, again, known[key])
-                outcome.again = True
-                outcome.claims = calls
+        given: dict[str, set[str]] = {}
+        # A source that has changed once more may leave its calls to yet another one.
+        for _ in range(_MOST_ROUNDS):
+            claims = settle.to_read_again(dataset)
+            here = [key for key in claims.keys() & items.keys() if claims[key] != given.get(key)]
+            if not here:
+                break
+            for key in sorted(here):
+                outcome = self._read(key, _anew(items[key]), known.get(key))
+                outcome.claims = given[key] = claims[key]
                 self._writer.add(outcome)
-        self._writer.settle()
+            self._writer.flush()
+        else:
+            claims = settle.to_read_again(dataset)
+        self._writer.settle([key for key in claims if claims[key] != given.get(key)])
 
     def _look(self, key: str, item: SourceItem, known: Known | None) -> Outcome | None:
         """What has become of an item; None where nothing has."""
@@ -216,6 +215,19 @@ class _Extraction:
             what = "the file is not a continuation of what was imported"
             reading.issues = [*reading.issues, Issue("checkpoint_reset", what)]
         return self._outcome(key, item, known).filled(reading, rows)
+
+
+def _anew(item: SourceItem) -> SourceItem:
+    """The same item, of which nothing was read yet."""
+    return SourceItem(
+        item.kind,
+        item.root,
+        item.relative_path,
+        context=item.context,
+        companions=item.companions,
+        database=item.database,
+        refused=item.refused,
+    )
 
 
 def _was_reset(item: SourceItem, known: Known) -> bool:

@@ -256,7 +256,7 @@ class _Ingest:
         outcome, known = item.outcome, item.known
         claims = self._claims.get(outcome.source_item_key)
         if claims is not None:
-            outcome.again, outcome.claims = True, claims
+            outcome.claims = claims
         self._keys.add(outcome.source_item_key)
         self._progress(len(self._keys), 0)
         if known is not None and claims is None and _same(known, reading, self._version):

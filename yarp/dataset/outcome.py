@@ -24,8 +24,7 @@ class Outcome:
     """What has become of an item: the values of its row in source_items, and what it said.
 
     `rows` is None where only the checkpoint moves: the file was touched, or is rejected.
-    `known`: it has a row already. `again`: it is read for the sake of the calls in `claims`,
-    which shall be taken from this item, and its observations are to point to its own calls.
+    `known`: it has a row already. `claims`: calls that shall be taken from this item.
     """
 
     source_item_key: str
@@ -41,7 +40,6 @@ class Outcome:
     known: bool = False
     rows: ItemRows | None = None
     issues: list[Issue] = field(factory=list)
-    again: bool = False
     claims: Collection[str] = ()
 
     def filled(self, reading: Reading, rows: ItemRows) -> Outcome:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from yarp.dataset import keys
+from yarp.dataset import doubt, keys
 from yarp.dataset.rows import issue_rows
 from yarp.dataset.tables import Tables
 from yarp.sources.facts import Issue
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from yarp.dataset.database import Dataset
 
 # A link's rank: of all places that say a call, the lowest is whose row counts.
@@ -38,7 +40,8 @@ def to_read_again(dataset: Dataset) -> dict[str, set[str]]:
 
     A call's row comes from the place of the lowest rank. Where that place lost its row to a
     copy, or another place that held it is gone, or a result was set apart whose call has come
-    since, only the source can give it back.
+    since, only the source can give it back; and likewise what a copy told by itself, where the
+    original that it was given to has lost that.
     """
     claims: dict[str, set[str]] = defaultdict(set)
     lone = f"""
@@ -58,7 +61,14 @@ def to_read_again(dataset: Dataset) -> dict[str, set[str]]:
         ANTI JOIN observations AS o
           ON o.result_key = x.result_key AND o.source_item_key = x.source_item_key
         SEMI JOIN tool_calls AS c ON c.call_key = x.call_key"""
-    for (item,) in [*dataset.rows(dropped), *_pointing_at_ghosts(dataset)]:
+    doubted = """
+        SELECT source_item_key FROM source_items ANTI JOIN private.checkpoints
+        USING (source_item_key) WHERE status <> 'rejected'"""
+    for (item,) in [
+        *dataset.rows(dropped),
+        *dataset.rows(doubted),
+        *_pointing_at_ghosts(dataset),
+    ]:
         claims[item].update(())
     return dict(claims)
 
@@ -79,10 +89,11 @@ def _pointing_at_ghosts(dataset: Dataset) -> list[tuple[Any, ...]]:
         SELECT source_item_key FROM observations SEMI JOIN outcomes USING (result_key)""")
 
 
-def settle(dataset: Dataset, run_key: str) -> tuple[int, int]:
+def settle(dataset: Dataset, run_key: str, later: Collection[str] = ()) -> tuple[int, int, int]:
     """Bring copies together and set unresolved results apart, in one transaction.
 
-    Gives how many rows of calls and of results that has taken away.
+    `later`: items that must be read again still; they stay in doubt. Gives how many
+    rows of calls and of results that has taken away, and how many besides that nobody showed.
     """
     counted = "SELECT (SELECT count(*) FROM tool_calls), (SELECT count(*) FROM tool_results)"
     before = dataset.row(counted)
@@ -90,10 +101,13 @@ def settle(dataset: Dataset, run_key: str) -> tuple[int, int]:
         tables = Tables(connection)
         _collapse(dataset, tables)
         _let_originals_tell(dataset)
+        unseen = _drop_unseen(dataset, tables)
+        doubt.put(connection, tables, later)
         _quarantine(dataset, tables, run_key)
         connection.execute("UPDATE private.state SET unsettled = false")
     after = dataset.row(counted)
-    return before[0] - after[0], before[1] - after[1]
+    calls, results = (was - now - no for was, now, no in zip(before, after, unseen, strict=True))
+    return calls, results, sum(unseen)
 
 
 def _shared_links(dataset: Dataset) -> list[tuple[Any, ...]]:
@@ -229,6 +243,20 @@ def _let_originals_tell(dataset: Dataset) -> None:
     run("DELETE FROM tool_results WHERE result_key IN (SELECT old FROM told WHERE NOT own)")
     run("DROP TABLE told")
     run("DROP TABLE said")
+
+
+def _drop_unseen(dataset: Dataset, tables: Tables) -> list[int]:
+    """Drop the calls and the results that no observation shows; gives how many of each."""
+    counts = []
+    for table, column in (("tool_calls", "call_key"), ("tool_results", "result_key")):
+        gone = dataset.rows(f"SELECT {column} FROM {table} ANTI JOIN observations USING ({column})")
+        counts.append(len(gone))
+        if gone:
+            with tables.values(gone, key="VARCHAR") as given:
+                dataset.connection.execute(
+                    f"DELETE FROM {table} WHERE {column} IN (SELECT key FROM {given})"
+                )
+    return counts
 
 
 def _quarantine(dataset: Dataset, tables: Tables, run_key: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
+from yarp.dataset import doubt
 from yarp.dataset.outcome import Outcome, unusable
 from yarp.dataset.rows import ImporterFault, issue_rows
 from yarp.dataset.settle import settle
@@ -79,12 +80,16 @@ class Writer:
             self._dataset.require_room(size, count + 2 * len(group))
             self._commit(group)
 
-    def settle(self) -> None:
-        """Commit what was gathered and bring everything to the end of a run."""
+    def settle(self, later: Collection[str] = ()) -> None:
+        """Commit what was gathered and bring everything to the end of a run.
+
+        `later`: items that still must be read again, by whichever run comes upon them next.
+        """
         self.flush()
-        calls, results = settle(self._dataset, self._run_key)
+        calls, results, dropped = settle(self._dataset, self._run_key, later)
         self.counts.calls -= calls
         self.counts.results -= results
+        self.counts.dropped += dropped
 
     def _commit(self, group: list[Outcome]) -> None:
         """Commit a group; of one that cannot be stored, each item on its own."""
@@ -134,6 +139,7 @@ class _Group:
         self, tables: Tables, dataset: Dataset, run_key: str, group: Sequence[Outcome]
     ) -> None:
         self._tables = tables
+        self._connection = dataset.connection
         self._execute = dataset.connection.execute
         self._run_key = run_key
         self._group = group
@@ -150,12 +156,13 @@ class _Group:
             return
         self._sessions(look_up=look_up)
         again = [outcome.source_item_key for outcome in self._read if outcome.known]
-        stale = self._observations(again)
+        stale, lost = self._observations(again)
         owned = self._calls(look_up=look_up)
         self._results(look_up=look_up)
         self._links(again, owned)
         if stale:
             self._drop_unseen(stale)
+            doubt.put_copies(self._connection, self._tables, lost)
         self._execute("UPDATE private.state SET unsettled = true WHERE NOT unsettled")
 
     def _items(self) -> None:
@@ -193,10 +200,16 @@ class _Group:
                     UPDATE source_items AS i SET {state}, adapter_version = g.adapter_version,
                       last_run_key = g.last_run_key, status = g.status
                     FROM {given} AS g WHERE i.source_item_key = g.source_item_key""")
+        touched = [
+            each.source_item_key
+            for each in self._group
+            if each.rows is None and each.status != "rejected"
+        ]
+        doubted = doubt.among(self._connection, self._tables, touched)
         marks = [
             (each.source_item_key, each.fingerprint, each.surroundings)
             for each in self._group
-            if each.fingerprint is not None
+            if each.fingerprint is not None and each.source_item_key not in doubted
         ]
         self._delete("private.checkpoints", "source_item_key", known)
         self._tables.insert("private.checkpoints", marks)
@@ -224,9 +237,15 @@ class _Group:
             new = self._unknown("sessions", ("session_key", "started_at_ms"), sessions, 4)
         self._tables.insert("sessions", new)
 
-    def _observations(self, again: list[str]) -> list[Row]:
-        """Write the observations; those that changed items hold no more, as they stood."""
+    def _observations(self, again: list[str]) -> tuple[list[Row], list[Row]]:
+        """Write the observations; gives those that were rewritten or lost, and those lost alone.
+
+        Each points to the item's own call or result, also where it had moved to the call that it
+        is a copy of: that one may be gone. `settle` moves it there again.
+        """
         new: list[Row] = []
+        said: set[str] = set()
+        moved = 0
         known: dict[str, Row] = {}
         if again:
             with self._tables.values([(key,) for key in again], key="VARCHAR") as given:
@@ -237,19 +256,19 @@ class _Group:
             known = {row[0]: row for row in found}
         kept = set()
         for each in self._read:
+            said.update(each.rows.observations)  # type: ignore[union-attr]
             for key, row in each.rows.observations.items():  # type: ignore[union-attr]
                 before = known.get(key)
-                # What it points to may have moved to the call that it is a copy of.
-                place = 2 if each.again else 4
-                if before is not None and before[place:] == row[place:]:
+                if before is not None and before[2:] == row[2:]:
                     kept.add(key)
-                else:
-                    new.append(row)
+                    continue
+                new.append(row)
+                moved += before is not None and before[4:] == row[4:]
         stale = [row for key, row in known.items() if key not in kept]
         self._delete("observations", "observation_key", [row[0] for row in stale])
         self._tables.insert("observations", new)
-        self.observations = len(new)
-        return stale
+        self.observations = len(new) - moved
+        return stale, [row for key, row in known.items() if key not in said]
 
     def _calls(self, *, look_up: bool) -> set[tuple[str, str]]:
         """Write the calls; each as (item, own key) that tool_calls now takes from this group."""
