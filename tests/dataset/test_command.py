@@ -3,8 +3,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from toy_agent import TOY, call, result, session
@@ -12,6 +15,8 @@ from toy_agent import TOY, call, result, session
 from yarp.cli import dataset as cli
 from yarp.cli import root
 from yarp.dataset.database import Dataset
+from yarp.dataset.extract import check_roots
+from yarp.errors import UsageError
 from yarp.sources.importers import Importer, SourceOption
 
 SECRETS = ["SECRET-INPUT", "SECRET-OUTPUT", "SECRET-STRUCTURE", "SECRET-PROMPT"]
@@ -70,8 +75,9 @@ def test_an_import_says_what_it_did_and_a_second_one_that_nothing_is_new(command
     status, out, err = extract(command, filled)
     assert (status, err) == (0, "")
     assert out == (
-        "1 sources: 1 read, 0 unchanged, 0 touched but equal, 0 rejected, 0 newly gone\n"
+        "1 source: 1 read, 0 unchanged, 0 touched but equal, 0 rejected, 0 newly gone\n"
         "2 new calls, 4 new results\n"
+        "See: yarp dataset issues\n"
     )
     assert extract(command, filled)[1].endswith("0 new calls, 0 new results\n")
 
@@ -165,7 +171,7 @@ def test_stream_and_ingest_are_one_pipe(command, filled, tmp_path):
     assert (status, err) == (0, "")
     ingest = ["ingest", "--unix-user", "bob", "--database", filled.database]
     status, out, _ = command(*ingest, stdin=sent.encode())
-    assert (status, out.splitlines()[-1]) == (0, "2 new calls, 4 new results")
+    assert (status, out.splitlines()[-2]) == (0, "2 new calls, 4 new results")
     status, _, err = command(*ingest, stdin=sent.encode()[:-30])
     assert (status, err.startswith("toolcall-extractor: ")) == (74, True)
 
@@ -196,10 +202,11 @@ def test_one_command_imports_several_agents_and_each_reports_its_own_run(command
     agents = [word for name in ("toy", "other") for word in (name, "--sessions", filled.sessions)]
     status, out, err = command(*words, *map(str, agents))
     assert (status, err) == (0, "")
-    assert out.splitlines()[1::2] == [
+    assert out.splitlines()[1:4:2] == [
         "toy: 2 new calls, 4 new results",
         "other: 2 new calls, 4 new results",
     ]
+    assert out.splitlines()[4:] == ["See: yarp dataset issues"]
     status, out, _ = command(*words, "--json", *map(str, agents))
     assert [(run["agent"], run["unchanged"]) for run in json.loads(out)] == [
         ("toy", 1),
@@ -218,7 +225,7 @@ def test_what_one_source_cannot_give_keeps_no_other_from_being_imported(command,
     status, out, err = command(*words, *map(str, agents))
     assert (status, err.count("\n")) == (70, 1)
     assert "torn raised ValueError" in err
-    assert out.splitlines()[-1] == "toy: 2 new calls, 4 new results"
+    assert out.splitlines()[-2:] == ["toy: 2 new calls, 4 new results", "See: yarp dataset issues"]
     status, out, _ = command(*words, "--json", *map(str, agents))
     failed, done = json.loads(out)
     assert (status, failed["agent"], done["agent"]) == (70, "torn", "toy")
@@ -232,6 +239,28 @@ def test_a_source_that_is_named_wrongly_is_told_before_anything_is_imported(comm
     for more in (["other", "--sessions", "/no/where"], ["nobody", "--sessions", "/"]):
         assert command(*words, *more)[0] == 64
     assert not os.path.exists(filled.database)
+
+
+@pytest.mark.parametrize("kind", ["directory", "file"])
+def test_a_source_that_may_not_be_read_is_told_before_anything_is_imported(kind, request):
+    above = pathlib.Path(tempfile.mkdtemp())  # which another user can reach
+    request.addfinalizer(lambda: shutil.rmtree(above))
+    above.chmod(0o755)
+    closed = above / "closed"
+    closed.mkdir() if kind == "directory" else closed.write_text("{}")
+    closed.chmod(0)
+    option = SourceOption("sessions", kind=kind, help="the sessions")
+    importer = Importer("toy", adapter_version=1, options=[option], discover=None, read=None)
+    child = os.fork()
+    if not child:
+        if os.getuid() == 0:
+            os.setuid(65534)
+        try:
+            check_roots(importer, {"sessions": str(closed)})
+        except UsageError as error:
+            os._exit(f"is no {kind} that can be read" in str(error))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 
 
 @pytest.mark.usefixtures("several")
@@ -253,7 +282,14 @@ def test_several_agents_go_through_one_pipe(command, filled):
     ("words", "status", "said"),
     [
         (["extract", "toy", "--sessions", "/x"], 64, "Missing option '--unix-user'"),
-        (["extract", "--unix-user", "ann", "toy"], 0, "Usage: "),
+        (["extract", "--unix-user", "ann", "toy"], 64, "Missing option '--sessions'"),
+        (["stream", "--unix-user", "ann", "toy"], 64, "Missing option '--sessions'"),
+        (
+            ["extract", "--unix-user", "ann", "toy", "--sessions", "/tmp", "toy"],
+            64,
+            "Missing option '--sessions'",
+        ),
+        (["extract", "--unix-user", "ann"], 64, "Missing command"),
         (["extract", "--unix-user", "ann", "nobody", "--sessions", "/x"], 64, "nobody"),
         (
             ["extract", "--unix-user", "ann", "toy", "--sessions", "/no/where"],

@@ -112,7 +112,6 @@ class _Sources(click.RichGroup):
             params=options,
             callback=callback,
             help=f"Read the store of {cmd_name}.",
-            no_args_is_help=True,
         )
 
 
@@ -297,6 +296,8 @@ def _print_runs(runs: Sequence[Report | Failure], *, as_json: bool) -> None:
         for run in runs:
             if not isinstance(run, Failure):
                 _print_report(run, name=f"{run.agent}: " if len(runs) > 1 else "")
+        if any(run.issues for run in runs if not isinstance(run, Failure)):
+            click.echo("See: yarp dataset issues")
     for failure in failures[1:]:
         text.report([str(failure.error)])
     if failures:
@@ -306,13 +307,12 @@ def _print_runs(runs: Sequence[Report | Failure], *, as_json: bool) -> None:
 def _print_report(report: Report, *, name: str) -> None:
     written, name = report.written, text.printable(name)
     click.echo(
-        f"{name}{report.found} sources: {written.items} read, {report.unchanged} unchanged, "
+        f"{name}{report.found} source{'' if report.found == 1 else 's'}: "
+        f"{written.items} read, {report.unchanged} unchanged, "
         f"{written.touched} touched but equal, {written.rejected} rejected, "
         f"{report.vanished} newly gone"
     )
     click.echo(f"{name}{written.calls} new calls, {written.results} new results")
-    if written.rejected or report.vanished:
-        click.echo("See: yarp dataset issues")
 
 
 class Progress:

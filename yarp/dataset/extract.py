@@ -44,8 +44,9 @@ def check_roots(importer: Importer, roots: Mapping[str, str]) -> dict[str, str]:
                 raise UsageError(f"--{option.flag} is needed: {option.help}")
             continue
         real = os.path.realpath(path)
-        fits = os.path.isdir(real) if option.kind == "directory" else os.path.isfile(real)
-        if not fits:
+        is_directory = option.kind == "directory"
+        fits = os.path.isdir(real) if is_directory else os.path.isfile(real)
+        if not fits or not os.access(real, os.R_OK | os.X_OK if is_directory else os.R_OK):
             raise UsageError(f"--{option.flag}: {path} is no {option.kind} that can be read")
         found[option.flag] = real
     if not found:
@@ -123,7 +124,8 @@ class _Extraction:
             vanished = self._run.note_vanished(known, items, refused)
         self._settle(items)
         counts = self._writer.counts
-        return Report(self._run.agent, self._run.key, len(items), unchanged, vanished, counts)
+        left = self._run.issue_count()
+        return Report(self._run.agent, self._run.key, len(items), unchanged, vanished, counts, left)
 
     def _discover(self) -> tuple[list[Issue], dict[str, SourceItem]]:
         """The issues, and the items in an order that depends on nothing but them."""

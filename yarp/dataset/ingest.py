@@ -142,6 +142,7 @@ class _Ingest:
             self._unchanged,
             vanished,
             self._writer.counts,
+            self._run.issue_count(),
         )
 
     def keep(self) -> None:

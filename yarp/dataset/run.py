@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 @define(slots=True)
 class Report:
-    """What a run did: items found, passed over as unchanged, gone, and what was written."""
+    """What a run did: items found, passed over as unchanged, gone, and what was written.
+
+    `issues`: the rows that it left of what could not be read or must not be guessed.
+    """
 
     agent: str
     run_key: str
@@ -38,6 +41,7 @@ class Report:
     unchanged: int
     vanished: int
     written: Counts
+    issues: int
 
 
 @define(slots=True)
@@ -88,6 +92,13 @@ class Run:
 
         with suppress(duckdb.Error):
             self.end("failed")
+
+    def issue_count(self) -> int:
+        """How many rows of issues this run has left."""
+        (count,) = self.dataset.row(
+            "SELECT count(*) FROM import_issues WHERE run_key = ?", [self.key]
+        )
+        return int(count)
 
     def root(self, kind: str, path: str) -> str:
         """The key of a root, which is recorded if it is new."""
