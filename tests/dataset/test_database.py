@@ -263,6 +263,18 @@ def test_what_has_no_other_half_is_an_issue_with_its_place(store):
     )
 
 
+def test_issues_beyond_the_first_ones_of_a_code_share_a_message_of_none(store):
+    issue = {"type": "issue", "code": "odd"}
+    store.write("a.jsonl", session("s"), *[issue] * 23)
+    store.write("b.jsonl", session("t"), *[issue] * 21)
+    store.extract()
+    found = store.rows("SELECT message, sum(occurrence_count) FROM import_issues GROUP BY 1")
+    assert sorted(found) == [
+        ("as the record says", 41),
+        ("more of this code, beyond the first 20", 3),
+    ]
+
+
 def test_stats_counts_by_agent_and_user(made):
     made.write(
         "b.jsonl", session("t"), call("d", input="é"), result("d", "ab", json={"k": 1}, error=True)

@@ -346,9 +346,10 @@ def issue_rows(
     """Rows of import_issues; `whose` are the parts that tell these issues from another place's.
 
     The first `SINGLE_ISSUES` of a code stand alone; the rest of a code is counted in one row,
-    which stands at the place of the first of them.
+    which stands at the place of the first of them and gives the message of none.
     """
     rows: dict[str, list[Any]] = {}
+    rests: list[list[Any]] = []
     counts: dict[str, int] = {}
     for issue in issues:
         counts[issue.code] = number = counts.get(issue.code, 0) + 1
@@ -371,4 +372,8 @@ def issue_rows(
             issue.message.encode()[:512].decode("utf-8", "ignore"),
             issue.occurrence_count,
         ]
+        rests += [] if single else [rows[key]]
+    for row in rests:
+        if row[-1] > 1:
+            row[-2] = f"more of this code, beyond the first {SINGLE_ISSUES}"
     return [tuple(row) for row in rows.values()]

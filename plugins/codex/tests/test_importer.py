@@ -441,6 +441,22 @@ def test_arguments_that_are_no_json_are_kept_as_they_are(of):
     )
 
 
+def test_what_a_record_of_another_shape_gives_is_kept_as_json(of):
+    rollout = Rollout().call("call_1", arguments=None)
+    rollout.item("custom_tool_call", name="exec", call_id="call_2", input=5)
+    rollout.item("custom_tool_call", name="exec", call_id="call_3", input="")
+    rollout.item("local_shell_call", call_id="call_4", action=None)
+    rollout.item("local_shell_call", call_id="call_5")
+    calls = of(rollout).calls
+    assert [(calls[f"call_{n}"].input, calls[f"call_{n}"].input_format) for n in range(1, 6)] == [
+        (None, "json"),
+        (5, "json"),
+        ("", "text"),
+        (None, "json"),
+        ({}, "json"),
+    ]
+
+
 def test_a_history_that_replaces_another_makes_no_calls(of):
     old = [{"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "call_9"}]
     found = of(

@@ -438,7 +438,7 @@ def _input(record: records.Call) -> tuple[Any, Any]:
     given = record.arguments
     if isinstance(given, str):
         return given, "json_or_text"
-    return ({} if given is None else given), "json"
+    return given, "json"
 
 
 def _readable(call: Call | None) -> Any:

@@ -146,17 +146,23 @@ class Call(Record):
 
     @property
     def arguments(self) -> object:
-        """What the tool was given: a string of JSON (not always valid), or JSON itself."""
+        """What the tool was given: a string of JSON (not always valid), or JSON itself.
+
+        An empty object where the record says nothing of it.
+        """
         if self.kind in _ACTION_CALLS:
-            return self.payload.get("action")
+            return self.payload.get("action", {})
         if self.kind == "image_generation_call":
             return {"revised_prompt": self.payload.get("revised_prompt")}
-        return self.payload.get("arguments")
+        if self.kind == "custom_tool_call":
+            return self.payload.get("input", {})
+        return self.payload.get("arguments", {})
 
     @property
     def text(self) -> str | None:
         """The text that a custom tool was given, such as a patch or a script."""
-        return string(self.payload.get("input")) if self.kind == "custom_tool_call" else None
+        found = self.payload.get("input") if self.kind == "custom_tool_call" else None
+        return found if isinstance(found, str) else None
 
     @property
     def holds_result(self) -> bool:

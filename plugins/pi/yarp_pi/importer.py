@@ -152,7 +152,7 @@ class _Session:
             # No call has this one: the result stays, and no two of them meet.
             identity = (found.use_id, self._id, entry, record.timestamp or "")
             if found.use_id in self._calls:
-                what = "several calls have the id that the result names, none of them above it"
+                what = "no call above the result has its id, and none elsewhere is surely its own"
                 yield Issue.at(record.line, "ambiguous_call_id", what)
         text, others = rendered(found.content)
         beside = {
