@@ -43,7 +43,7 @@ def test_sql_shows_a_table_and_says_what_was_cut(yarp, path):
     assert shown.split() == ["agent", "nothing", "acme", "NULL", "other", "NULL"]
     done = yarp("dataset", "sql", "--database", path, "--json", "--rows", "1", query)
     assert json.loads(done.stdout)["rows"] == [["acme", None]]
-    assert done.stderr == "yarp: more than the bounds allow: rows were cut\n"
+    assert done.stderr == "yarp: more than the bounds allow; cut: rows\n"
 
 
 def test_sql_refuses_what_is_no_reading(yarp, path):

@@ -241,6 +241,20 @@ def test_a_source_that_is_named_wrongly_is_told_before_anything_is_imported(comm
     assert not os.path.exists(filled.database)
 
 
+def test_an_interrupted_import_says_what_stays(command, filled, monkeypatch):
+    def read(item):
+        yield from TOY.read(item)
+        raise KeyboardInterrupt
+
+    importer = Importer(
+        "toy", adapter_version=1, options=TOY.options, discover=TOY.discover, read=read
+    )
+    monkeypatch.setattr(cli, "_plugins", lambda _name: Plugins(importer))
+    status, _, err = extract(command, filled)
+    assert (status, err.count("\n")) == (130, 1)
+    assert "what was committed stays" in err
+
+
 @pytest.mark.parametrize("kind", ["directory", "file"])
 def test_a_source_that_may_not_be_read_is_told_before_anything_is_imported(kind, request):
     above = pathlib.Path(tempfile.mkdtemp())  # which another user can reach

@@ -188,6 +188,17 @@ def test_verify_says_that_a_damaged_file_is_damaged(store):
         report.verify(dataset)
 
 
+def test_a_dataset_behind_a_link_has_one_lock(made, tmp_path):
+    link = tmp_path / "link.duckdb"
+    link.symlink_to(made.database)
+    for opened in (Dataset.read, Dataset.write):
+        with opened(str(link)) as dataset:
+            assert dataset.path == made.database
+    with Dataset.write(made.database), pytest.raises(StorageError, match="being written"):
+        Dataset.write(str(link))
+    assert [*tmp_path.glob("link*")] == [link]
+
+
 def test_another_schema_version_is_refused(made):
     with Dataset.write(made.database) as dataset:
         dataset.rows("UPDATE schema_info SET version = 2")

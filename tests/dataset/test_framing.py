@@ -93,7 +93,8 @@ def test_a_stream_cut_anywhere_loses_the_open_source_alone(filled, new_store):
     ("place", "data", "said"),
     [
         (0, b"", "a source_root does not belong there"),
-        (3, b"no json\n", "frame 4: is no frame"),
+        (3, b"no json\n", "frame 4: no frame"),
+        (3, frame("source_start")[:9], "frame 4: incomplete: the stream was cut within it"),
         (3, b'{"record": 3}\n', "does not belong"),
         (3, b'{"record": "secret-name"}\n', "a frame of an unknown name"),
         (3, frame("source_root", {"kind": "a", "path": "b"}), "a source is open"),

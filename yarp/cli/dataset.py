@@ -6,6 +6,7 @@ import io
 import os
 import sys
 import time
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from yarp.cli import text
 from yarp.errors import FrameError, StorageError, UsageError, YarpError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from yarp.dataset.database import Dataset
     from yarp.dataset.indexing import Indexing
@@ -183,7 +184,11 @@ def _extract(sources: list[Source], unix_user: str, database: str | None, as_jso
     for importer, roots in sources:
         engine.check_roots(importer, roots)
     runs: list[Report | Failure] = []
-    with Dataset.write(database) as dataset, Indexing(dataset) as indexing:
+    with (
+        _told_when_interrupted(),
+        Dataset.write(database) as dataset,
+        Indexing(dataset) as indexing,
+    ):
         progress = Progress()
         for importer, roots in sources:
             try:
@@ -243,7 +248,11 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
     from yarp.dataset.indexing import Indexing
 
     runs: list[Report | Failure] = []
-    with Dataset.write(database) as dataset, Indexing(dataset) as indexing:
+    with (
+        _told_when_interrupted(),
+        Dataset.write(database) as dataset,
+        Indexing(dataset) as indexing,
+    ):
         progress = Progress()
         frames = framing.frames(sys.stdin.buffer)
         try:
@@ -259,6 +268,15 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
         progress.done()
         _finish(indexing, runs)
     _print_runs(runs, as_json=as_json)
+
+
+@contextmanager
+def _told_when_interrupted() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        text.report(["interrupted; what was committed stays, and the next run goes on from there"])
+        raise
 
 
 class Failure:

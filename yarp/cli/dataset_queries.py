@@ -103,7 +103,7 @@ def sql(
         shown = [tuple(_cell(value) for value in row) for row in answer.rows]
         click.echo(text.table(answer.columns, shown))
     if answer.cut:
-        text.report([f"more than the bounds allow: {', '.join(answer.cut)} were cut"])
+        text.report([f"more than the bounds allow; cut: {', '.join(answer.cut)}"])
 
 
 @click.command("calls")

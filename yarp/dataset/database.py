@@ -66,8 +66,8 @@ def default_path() -> str:
 
 
 def existing(path: str | None = None) -> str:
-    """The absolute path of a dataset that is there. Raises `DatasetUnknown`."""
-    path = os.path.abspath(path or default_path())
+    """The real path of a dataset that is there. Raises `DatasetUnknown`."""
+    path = os.path.realpath(path or default_path())
     if not os.path.exists(path) or not os.path.getsize(path):
         raise DatasetUnknown(f"{path}: there is no dataset yet; yarp dataset extract makes it")
     return path
@@ -111,7 +111,7 @@ class Dataset:
         ended without saying so are marked as failed.
         """
         is_default = path is None
-        path = os.path.abspath(path or default_path())
+        path = os.path.realpath(path or default_path())  # of which lock and index are
         directory = os.path.dirname(path)
         umask = os.umask(0o077)  # until it is closed: DuckDB makes files of its own all the time
         lock: int | None = None

@@ -106,7 +106,9 @@ class _Ingest:
             record, value = whole["record"], whole.get("value")
             handle = getattr(self, f"_on_{record}", None) or KINDS.get(record)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise self._broken("is no frame") from None
+            whole_line = data.endswith(b"\n")
+            what = "no frame" if whole_line else "incomplete: the stream was cut within it"
+            raise self._broken(what) from None
         if handle is None or self.ended or (self._run is None) is not (record == "stream_start"):
             raise self._broken(f"a {_name(record)} does not belong there")
         try:
