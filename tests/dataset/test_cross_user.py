@@ -40,7 +40,7 @@ user = int(sys.argv.pop(1))
 os.setresgid(user, user, user)
 os.setresuid(user, user, user)
 os.umask(0o022)
-dataset.main()
+sys.exit(dataset.main())
 """
 PLUGIN = """
 

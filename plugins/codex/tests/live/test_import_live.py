@@ -67,13 +67,15 @@ class Imported:
         folder = home.path / "dataset"
         folder.mkdir(mode=0o700)
         self.database = str(folder / "toolcalls.duckdb")
-        self.items = self.take(home).found
+        found = self.take(home).found
         again = self.take(home)
-        assert (again.unchanged, again.written.calls, again.written.results) == (self.items, 0, 0)
+        assert (again.unchanged, again.written.calls, again.written.results) == (found, 0, 0)
         assert listing(home.codex) == before
         with Dataset.read(self.database) as dataset:
             self.issues = issues(dataset)
             self.valid = verify(dataset)["valid"]
+        # Of sessions; beside them stands Codex's list of threads.
+        self.items = self.rows(SESSIONS)[0][0]
         self.calls = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in self.rows(CALLS)}
 
     def take(self, home):
@@ -104,6 +106,9 @@ class Imported:
 
 
 COLUMNS = ("native_call_id", "tool_name", "input", "worker", "session")
+SESSIONS = """
+    SELECT count(*) FROM source_items JOIN source_roots USING (source_root_key)
+    WHERE source_kind <> 'state_db'"""
 CALLS = """
     SELECT native_call_id, tool_name, input_text, native_worker_id, native_session_id
     FROM tool_calls JOIN sessions USING (session_key)"""
@@ -305,7 +310,8 @@ def test_an_archived_thread_is_found_where_codex_puts_it(prefix, home):
         server.rest()
         server.call("thread/archive", threadId=place["threadId"])
     model.close()
-    assert [item.kind for item in discover(home.roots())] == ["archived_sessions"]
+    kinds = [item.kind for item in discover(home.roots())]
+    assert kinds == ["archived_sessions", "state_db"]
     found = Imported(home)
     assert (found.issues, found.valid) == ([], True)
     assert found.named() == {"call_FIRST_0_0": 1}

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-SPEC = importlib.util.spec_from_file_location("yarp_gptme_live_trace", HERE / "test_live.py")
-live = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(live)
+from yarp.testing.files import neighbour
+from yarp.testing.live import eventually
+
+live = neighbour(__file__, "test_live")
 agent, binaries, place = live.agent, live.binaries, live.place
 
 pytestmark = pytest.mark.slow
@@ -97,10 +95,12 @@ def test_each_scripted_fact_is_found_by_one_statement(place):
 
 
 def test_an_interrupted_command_has_its_output_and_gptme_goes_on_by_itself(place):
-    model = agent.module("model").Model({"demo": ["```shell\ntouch running; sleep 60\n```\n"]})
+    model = neighbour(__file__, "model").Model(
+        {"demo": ["```shell\ntouch running; sleep 60\n```\n"]}
+    )
     model.word = "demo"
     process = place.start(model, form="markdown", options=["--no-stream"])
-    agent.until((place.project / "running").exists)
+    eventually((place.project / "running").exists)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=agent.PATIENCE_S)
     model.close()

@@ -42,7 +42,7 @@ def made_by(model):
     """How often the model made a call of each id: ids repeat between sessions."""
     found = collections.Counter()
     for body in model.requests:
-        for event in model.answer(body):
+        for event in model.events(body):
             if event.startswith("{"):
                 for choice in json.loads(event)["choices"]:
                     calls = choice["delta"].get("tool_calls", ())
