@@ -317,5 +317,5 @@ def test_an_archived_thread_is_found_where_codex_puts_it(prefix, home):
     assert found.named() == {"call_FIRST_0_0": 1}
     roots = home.roots()
     del roots["archived-sessions"]
-    (issue,) = discover(roots)
-    assert issue.code == "rollout_outside_roots"
+    (threads,) = discover(roots)
+    assert [issue.code for issue in read(threads)] == ["rollout_outside_roots"]
