@@ -1,12 +1,12 @@
 import os
 import sqlite3
-import subprocess
 
 import pytest
 
 from yarp import payload
 from yarp.archive.steps import SteppedArchive
 from yarp.archive.write import CallFacts, SessionKey, Streams
+from yarp.testing.files import small_disk
 
 # The shape of version 1 before references and result texts, with its auto_vacuum at 0.
 OLD_SHAPE = """
@@ -165,17 +165,5 @@ def another_store(tmp_path):
 @pytest.fixture
 def disk(tmp_path):
     """A file system of 4 MiB."""
-    point = str(tmp_path / "disk")
-    os.mkdir(point, 0o700)
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs", point],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if mount.returncode:
-        pytest.skip(
-            f"a full disk needs a small file system, and this user may not mount one: {mount.stderr.strip()}"
-        )
-    yield point
-    subprocess.run(["umount", "-l", point], check=True)
+    with small_disk(tmp_path / "disk", 4) as point:
+        yield str(point)

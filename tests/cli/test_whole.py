@@ -11,6 +11,7 @@ import time
 import pytest
 
 from yarp.index.store import Store
+from yarp.testing.files import small_disk
 
 SQL = "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 4000) "
 SQL += "SELECT i, hex(zeroblob(250)) AS text FROM n"
@@ -35,19 +36,14 @@ def start(words, environment, out):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    point = tmp_path / "disk"
-    point.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(point)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"a full disk needs a small file system: {done.stderr.strip()}")
-    yield point
-    subprocess.run(["umount", str(point)], check=True)
+def disk(tmp_path):
+    """A file system of 1 MiB."""
+    with small_disk(tmp_path / "disk", 1) as point:
+        yield point
 
 
-def test_a_disk_that_gets_full_fails_the_command(environment, small_disk):
-    with open(small_disk / "out", "wb") as out:
+def test_a_disk_that_gets_full_fails_the_command(environment, disk):
+    with open(disk / "out", "wb") as out:
         child = start(QUERY, environment, out)
         told = child.communicate()[1].decode()
     assert (child.returncode, told) == (

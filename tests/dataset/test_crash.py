@@ -15,6 +15,7 @@ from yarp.dataset import report, writer
 from yarp.dataset.database import Dataset, SizeLimitReached
 from yarp.errors import StorageError
 from yarp.sources.importers import Importer
+from yarp.testing.files import small_disk
 
 CHILD = """
 import os, pathlib, sys, threading, time
@@ -162,13 +163,8 @@ def test_a_run_that_ended_without_saying_so_is_marked_as_failed(store):
 @pytest.fixture
 def disk(tmp_path):
     """A file system of 24 MiB."""
-    point = tmp_path / "disk"
-    point.mkdir(mode=0o700)
-    words = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=0700", "tmpfs", str(point)]
-    if subprocess.run(words, check=False, capture_output=True).returncode:
-        pytest.skip("a full disk needs a small file system, and this user may not mount one")
-    yield point
-    subprocess.run(["umount", "-l", str(point)], check=True)
+    with small_disk(tmp_path / "disk", 24) as point:
+        yield point
 
 
 def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(new_store, disk):

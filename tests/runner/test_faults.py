@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from yarp.testing.files import small_disk
+
 PYTHON = sys.executable
 SPEAK = ("--", "sh", "-c", "printf 'out\\377'; printf 'err' >&2; exit 9")
 
@@ -180,22 +182,14 @@ def test_a_stream_transaction_that_fails_leaves_exact_bytes(yarp, tmp_path, sele
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 4 MB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=0700", "tmpfs", str(path)],
-        capture_output=True, check=False,
-    )  # fmt: skip
-    if mounted.returncode:
-        pytest.skip("mounting a small file system needs rights that this user lacks")
-    yield str(path)
-    subprocess.run(["umount", "-l", str(path)], check=True)
+def disk(tmp_path):
+    """A file system of 4 MiB."""
+    with small_disk(tmp_path / "small", 4) as point:
+        yield str(point)
 
 
-def test_a_disk_that_fills_up_while_the_command_runs(yarp, small_disk, tmp_path):
-    yarp.env["YARP_ARCHIVE"] = os.path.join(small_disk, "a.sqlite3")
+def test_a_disk_that_fills_up_while_the_command_runs(yarp, disk, tmp_path):
+    yarp.env["YARP_ARCHIVE"] = os.path.join(disk, "a.sqlite3")
     data = os.urandom(9_000_000)
     (tmp_path / "noise").write_bytes(data)
     done = yarp.run("--", PYTHON, "-c", NOISE, str(tmp_path / "noise"))
@@ -205,14 +199,14 @@ def test_a_disk_that_fills_up_while_the_command_runs(yarp, small_disk, tmp_path)
     assert row["status"] == "started"
 
 
-def test_a_disk_that_is_full_before_the_command_starts(yarp, small_disk):
-    yarp.env["YARP_ARCHIVE"] = os.path.join(small_disk, "a.sqlite3")
-    file = os.open(os.path.join(small_disk, "filler"), os.O_WRONLY | os.O_CREAT)
+def test_a_disk_that_is_full_before_the_command_starts(yarp, disk):
+    yarp.env["YARP_ARCHIVE"] = os.path.join(disk, "a.sqlite3")
+    file = os.open(os.path.join(disk, "filler"), os.O_WRONLY | os.O_CREAT)
     with contextlib.suppress(OSError):  # until it is full
         while True:
             os.write(file, bytes(4096))
     os.close(file)
-    assert_exact_with_a_reason(yarp.run(*SPEAK), small_disk)
+    assert_exact_with_a_reason(yarp.run(*SPEAK), disk)
 
 
 @pytest.mark.slow

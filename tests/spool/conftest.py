@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from yarp.spool.declared import SpoolLocation
+from yarp.testing.files import small_disk
 
 
 def location_in(conversation, **quotas):
@@ -40,16 +41,10 @@ def names(location):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
+def disk(tmp_path):
     """A file system of 1 MiB."""
-    point = tmp_path / "disk"
-    point.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", str(point)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"a full disk needs a small file system: {done.stderr.strip()}")
-    yield point
-    subprocess.run(["umount", "-l", str(point)], check=True)
+    with small_disk(tmp_path / "disk", 1) as point:
+        yield point
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def failing(monkeypatch, spool, write):
     monkeypatch.setattr(spool._store.files, "_write", write)
 
 
-def test_a_full_disk_ends_the_keeping_and_the_receipt_still_gets_there(small_disk):
-    location = on(small_disk)
+def test_a_full_disk_ends_the_keeping_and_the_receipt_still_gets_there(disk):
+    location = on(disk)
     spool = Spool(location, representation=BINARY, policy="exact")
     block = os.urandom(64 << 10)
     for _ in range(40):
@@ -60,18 +60,18 @@ def test_a_full_disk_ends_the_keeping_and_the_receipt_still_gets_there(small_dis
     assert "No space left" in spool.problem
 
 
-def test_a_disk_that_is_full_at_the_start_makes_the_capture_unavailable(small_disk):
-    file = os.open(small_disk / "all", os.O_WRONLY | os.O_CREAT)
-    while os.statvfs(small_disk).f_bavail:
+def test_a_disk_that_is_full_at_the_start_makes_the_capture_unavailable(disk):
+    file = os.open(disk / "all", os.O_WRONLY | os.O_CREAT)
+    while os.statvfs(disk).f_bavail:
         os.write(file, bytes(4096))
     os.close(file)
-    spool = Spool(on(small_disk))
+    spool = Spool(on(disk))
     spool.take(0, b"abc")
     receipt = spool.finish(exit_code=0)
     assert (receipt.capture, receipt.capture_reason) == (CaptureState.UNAVAILABLE, "storage")
     assert receipt.streams[0].committed is None
     assert spool.preview().body == "abc"
-    assert not os.path.exists(small_disk / "spools") or os.listdir(small_disk / "spools") == []
+    assert not os.path.exists(disk / "spools") or os.listdir(disk / "spools") == []
 
 
 def test_a_disk_that_is_full_before_the_record_leaves_nothing_behind(location, names, monkeypatch):

@@ -153,12 +153,12 @@ def test_where_files_have_but_one_name_nothing_is_overwritten_either(
     assert os.listdir(tmp_path / "spools") == ["whole"]
 
 
-def test_a_text_that_cannot_be_written_whole_leaves_nothing(small_disk):
-    opened = private.open_directory(str(small_disk / "spools"), below=str(small_disk))
+def test_a_text_that_cannot_be_written_whole_leaves_nothing(disk):
+    opened = private.open_directory(str(disk / "spools"), below=str(disk))
     with pytest.raises(StorageError, match="No space"):
         private.publish(opened, "large", bytes(2 << 20))
     os.close(opened)
-    assert os.listdir(small_disk / "spools") == []
+    assert os.listdir(disk / "spools") == []
 
 
 def test_a_failure_before_the_name_appears_leaves_nothing(tmp_path, directory, monkeypatch):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
     from types import ModuleType
 
 
@@ -80,3 +85,20 @@ def neighbour(test: str, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def small_disk(point: Path, size_mib: int) -> Iterator[Path]:
+    """A file system of that size, private, at `point`, which is made.
+
+    The test is skipped for a user who may not mount one: nothing else is a disk that is full.
+    """
+    point.mkdir(mode=0o700)
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m,mode=0700", "tmpfs", str(point)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"a full disk needs a small file system: {done.stderr.strip()}")
+    try:
+        yield point
+    finally:
+        subprocess.run(["umount", "-l", str(point)], check=True)
