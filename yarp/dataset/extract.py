@@ -19,7 +19,6 @@ from yarp.dataset.writer import Writer
 from yarp.errors import UsageError
 from yarp.sources.beneath import shown
 from yarp.sources.facts import Issue
-from yarp.sources.importers import SourceItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from yarp.dataset.database import Dataset
     from yarp.dataset.indexing import Indexing
     from yarp.dataset.run import Known
-    from yarp.sources.importers import Importer
+    from yarp.sources.importers import Importer, SourceItem
 
     Progress = Callable[[int, int], None]
 
@@ -159,7 +158,7 @@ class _Extraction:
             if not here:
                 break
             for key in sorted(here):
-                outcome = self._read(key, _anew(items[key]), known.get(key))
+                outcome = self._read(key, items[key].unread(), known.get(key))
                 outcome.claims = given[key] = claims[key]
                 self._writer.add(outcome)
             self._writer.flush()
@@ -217,19 +216,6 @@ class _Extraction:
             what = "the file is not a continuation of what was imported"
             reading.issues = [*reading.issues, Issue("checkpoint_reset", what)]
         return self._outcome(key, item, known).filled(reading, rows)
-
-
-def _anew(item: SourceItem) -> SourceItem:
-    """The same item, of which nothing was read yet."""
-    return SourceItem(
-        item.kind,
-        item.root,
-        item.relative_path,
-        context=item.context,
-        companions=item.companions,
-        database=item.database,
-        refused=item.refused,
-    )
 
 
 def _was_reset(item: SourceItem, known: Known) -> bool:

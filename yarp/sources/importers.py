@@ -147,6 +147,18 @@ class SourceItem:
         self.snapshot: Snapshot | None = None
         """The copy behind `sqlite()`, once it is asked for."""
 
+    def unread(self) -> SourceItem:
+        """The same item, of which nothing was read yet."""
+        return SourceItem(
+            self.kind,
+            self.root,
+            self.relative_path,
+            context=self.context,
+            companions=self.companions,
+            database=self.database,
+            refused=self.refused,
+        )
+
     def __repr__(self) -> str:
         return f"SourceItem({self.kind!r}, {self.relative_path!r})"
 

@@ -14,47 +14,22 @@ import pytest
 
 from yarp.index.store import open_readonly
 from yarp.index.sync import Options, sync
+from yarp.testing.books import Books, total
 from yarp_claude.trace import reader
 
-PARTS = ("cached", "cache_write", "reasoning")
 
-
-class File:
+class File(Books):
     """One transcript: its lines, and for each of its turns the responses that count there."""
 
     def __init__(self, name, native_id, **common):
+        super().__init__()
         self.name = name
         self.native_id = native_id
         self.common = common
         self.lines = []
-        self.turns = []
-        self.seen = {}
-
-    def meet(self, response):
-        """A response is seen, whether it tells its cost by now or not."""
-        if response is not None and response not in self.seen:
-            self.seen[response] = {}
-            self.turns[-1].append(self.seen[response])
-
-    def observe(self, response, counts):
-        """The last complete report of a response counts, in the turn of its first sight."""
-        if response is None:
-            self.turns[-1].append(counts)
-        else:
-            self.seen[response].clear()
-            self.seen[response].update(counts)
 
     def truth(self):
-        return [(self.native_id, number, total(turn)) for number, turn in enumerate(self.turns)]
-
-
-def total(reports):
-    """The sum of a turn; a part that one response does not tell is not known of the turn."""
-    reports = [one for one in reports if one]
-    if not reports:
-        return None
-    names = ["input", "output", *(name for name in PARTS if all(name in one for one in reports))]
-    return {name: sum(one[name] for one in reports) for name in names}
+        return [(self.native_id, number, total(turn)) for number, turn in enumerate(self.loops)]
 
 
 class Account:
@@ -98,9 +73,9 @@ class Account:
         if not file.common["isSidechain"]:
             more["promptSource"] = "typed"
             if self.numbers_turns:
-                more["turnPosition"] = {"promptIndex": 1, "turnIndex": len(file.turns) + 1}
+                more["turnPosition"] = {"promptIndex": 1, "turnIndex": len(file.loops) + 1}
         self.put(file, "user", message={"role": "user", "content": self.name("ask")}, **more)
-        file.turns.append([])
+        file.loops.append([])
         for _ in range(self.random.randint(0, 3)):
             self.response(file, "tool_use", submission)
             if steered and self.chance(0.2):
@@ -207,9 +182,7 @@ class Account:
             if line["type"] == "assistant":
                 copy["requestSessionId"] = line["sessionId"]
             fork.lines.append(copy)
-        reports = {id(one): dict(one) for turn in file.turns for one in turn}
-        fork.turns = [[reports[id(one)] for one in turn] for turn in file.turns]
-        fork.seen = {response: reports[id(one)] for response, one in file.seen.items()}
+        fork.copy_of(file)
         for _ in range(self.random.randint(1, 2)):
             self.turn(fork)
         self.files.append(fork)
@@ -276,5 +249,5 @@ def test_the_made_up_sessions_have_all_that_makes_counting_hard():
     assert any("usage" not in one for one in said)
     assert any(len(file.lines) != len({line["uuid"] for line in file.lines}) for file in files)
     assert any(
-        turn and total(turn).keys() == {"input", "output"} for f in files for turn in f.turns
+        turn and total(turn).keys() == {"input", "output"} for f in files for turn in f.loops
     )

@@ -14,49 +14,24 @@ import pytest
 
 from yarp.index.store import open_readonly
 from yarp.index.sync import Options, sync
+from yarp.testing.books import Books, total
 from yarp_pi.trace import reader
 
-PARTS = ("cached", "cache_write", "reasoning")
 
-
-class File:
+class File(Books):
     """One session: its lines, and for each of its loops the answers that count there."""
 
     def __init__(self, name, version=3, **header):
+        super().__init__()
         self.name = name
         self.has_ids = version > 1
         head = {"type": "session", "id": name, "timestamp": "2026-11-29T21:08:00.000Z"}
         head |= {"cwd": "/srv"} | header
         self.lines = [head | ({"version": version} if version > 1 else {})]
-        self.loops = []
-        self.seen = {}
         self.leaf = None
-
-    def meet(self, entry):
-        """An answer is seen, whether it tells its cost by now or not."""
-        if entry is not None and entry not in self.seen:
-            self.seen[entry] = {}
-            self.loops[-1].append(self.seen[entry])
-
-    def observe(self, entry, counts):
-        """The last report of an answer counts, in the loop of its first sight."""
-        if entry is None:
-            self.loops[-1].append(counts)
-        else:
-            self.seen[entry].clear()
-            self.seen[entry].update(counts)
 
     def truth(self):
         return [(self.name, number, total(loop)) for number, loop in enumerate(self.loops)]
-
-
-def total(reports):
-    """The sum of a loop; a part that one answer does not tell is not known of the loop."""
-    reports = [one for one in reports if one]
-    if not reports:
-        return None
-    names = ["input", "output", *(name for name in PARTS if all(name in one for one in reports))]
-    return {name: sum(one[name] for one in reports) for name in names}
 
 
 class Account:
@@ -162,9 +137,7 @@ class Account:
         fork = File("s-fork", parentSession=f"/elsewhere/{file.name}.jsonl")
         fork.lines += file.lines[1:]
         fork.leaf = file.leaf
-        reports = {id(one): dict(one) for loop in file.loops for one in loop}
-        fork.loops = [[reports[id(one)] for one in loop] for loop in file.loops]
-        fork.seen = {entry: reports[id(one)] for entry, one in file.seen.items()}
+        fork.copy_of(file)
         for _ in range(self.random.randint(1, 2)):
             self.loop(fork)
         self.files.append(fork)
