@@ -64,11 +64,19 @@ def test_calls_are_listed_without_what_a_terminal_would_act_on(yarp, path):
     yarp("dataset", "calls", "--database", path, "--agent", "nobody", status=1)
 
 
-def test_search_counts_shows_and_keeps_its_index(yarp, path):
+def grow(path):
+    """Make the database one that is large enough for an index; the file has a hole."""
+    os.truncate(path, 400 << 20)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_search_counts_and_shows_and_of_a_large_dataset_keeps_an_index(yarp, path, large):
+    if large:
+        grow(path)
     done = yarp(*SEARCH, path, "error")
     assert done.stdout.endswith("\n  output_text:1: an error\n1 call\n")
     assert done.stderr == ""
-    assert os.path.exists(path + ".text")
+    assert os.path.exists(path + ".text") is large
     found = json.loads(yarp(*SEARCH, path, "--json", "-i", "ERR").stdout)
     assert (found["calls"], found["hits"][0]["lines"][0]["text"]) == (1, "an error")
     assert yarp(*SEARCH, path, "nowhere", status=1).stdout == "0 calls\n"
@@ -76,6 +84,7 @@ def test_search_counts_shows_and_keeps_its_index(yarp, path):
 
 
 def test_search_works_without_an_index_and_says_so(yarp, path):
+    grow(path)
     os.mkdir(path + ".text")
     done = yarp(*SEARCH, path, "error")
     assert done.stdout.endswith("1 call\n")
@@ -130,7 +139,7 @@ def test_help_leads_with_examples(yarp):
         assert name in yarp("dataset", "--help").stdout
 
 
-def test_an_import_leaves_a_current_index(yarp, tmp_path):
+def test_an_import_into_a_large_dataset_leaves_a_current_index(yarp, tmp_path):
     store = tmp_path / "projects" / "p"
     store.mkdir(parents=True)
     agent = "claude"
@@ -152,6 +161,12 @@ def test_an_import_leaves_a_current_index(yarp, tmp_path):
     data.mkdir(mode=0o700)
     path = str(data / "calls.duckdb")
     words = (agent, "--projects", str(tmp_path / "projects"))
+    yarp("dataset", "extract", "--unix-user", "ann", "--database", path, *words)
+    assert not os.path.exists(path + ".text")
+    grow(path)
+    (store / "s1.jsonl").write_text(
+        json.dumps(record) + "\n" + json.dumps({**record, "uuid": "u2"}) + "\n"
+    )
     yarp("dataset", "extract", "--unix-user", "ann", "--database", path, *words)
     before = os.stat(path + ".text").st_mtime_ns
     assert yarp(*SEARCH, path, "needle").stdout.endswith("1 call\n")

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from yarp.dataset import indexing
+
 
 def module(name):
     """Make a module of this folder importable by its name: tests are no package."""
@@ -29,6 +31,12 @@ def store(tmp_path):
 def new_store(tmp_path):
     count = iter(range(1000))
     return lambda: Store(tmp_path / f"store-{next(count)}")
+
+
+@pytest.fixture
+def index_of_any_size(monkeypatch):
+    """As if it paid to index the smallest dataset, too."""
+    monkeypatch.setattr(indexing, "PAYS_BYTES", 0)
 
 
 @pytest.fixture(autouse=True)

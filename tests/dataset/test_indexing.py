@@ -7,10 +7,12 @@ import pytest
 from toy_agent import ORIGIN_AND_FORK, TOY, call, result, session
 
 from yarp.dataset import extract as engine
-from yarp.dataset import textindex, writer
+from yarp.dataset import indexing, textindex, writer
 from yarp.dataset.database import Dataset
 from yarp.dataset.indexing import Indexing
 from yarp.errors import StorageError
+
+pytestmark = pytest.mark.usefixtures("index_of_any_size")
 
 
 def extract(store):
@@ -22,7 +24,7 @@ def extract(store):
 
 def indexed(store):
     """The texts by identity, with the words of each."""
-    with duckdb.connect(textindex.path_of(store.database), read_only=True) as index:
+    with duckdb.connect(indexing.path_of(store.database), read_only=True) as index:
         return index.execute("""
             SELECT identity, call_key, always, list_sort(list(word)) FROM texts
             LEFT JOIN (SELECT word, unnest(texts) AS text FROM words) USING (text)
@@ -33,7 +35,7 @@ def made_afterwards(store):
     with Dataset.read(store.database) as dataset:
         assert textindex.update(dataset) == textindex.Update()
     beside = indexed(store)
-    with duckdb.connect(textindex.path_of(store.database)) as index:
+    with duckdb.connect(indexing.path_of(store.database)) as index:
         index.execute("UPDATE info SET version = 0")
     with Dataset.read(store.database) as dataset:
         textindex.update(dataset)
@@ -71,10 +73,41 @@ def test_what_comes_together_or_changes_is_made_up_for_in_the_end(store):
 
 def test_an_index_that_cannot_be_written_leaves_the_import_alone(store):
     store.write("a.jsonl", session("s"), call("a"), result("a"))
-    with Dataset.write(store.database) as dataset, Indexing(dataset) as indexing:
-        os.mkdir(textindex.path_of(store.database))
+    with Dataset.write(store.database) as dataset, Indexing(dataset) as beside:
+        os.mkdir(indexing.path_of(store.database))
         roots = {"sessions": str(store.sessions)}
-        report = engine.extract(dataset, TOY, "ann", roots, indexing=indexing)
+        report = engine.extract(dataset, TOY, "ann", roots, indexing=beside)
         with pytest.raises(StorageError, match="cannot be written"):
-            indexing.finish()
+            beside.finish()
     assert report.written.calls == len(store.calls()) == 1
+
+
+def test_only_a_large_dataset_has_an_index_until_it_is_half_as_large(store, monkeypatch):
+    path = indexing.path_of(store.database)
+    for size, found, kept in (
+        (2, None, False),
+        (0.9, True, True),
+        (1.1, True, True),
+        (3, None, False),
+    ):
+        store.write(f"{size}.jsonl", session(f"s{size}"), call(f"c{size}"), result(f"c{size}"))
+        store.extract()
+        monkeypatch.setattr(indexing, "PAYS_BYTES", int(size * os.path.getsize(store.database)))
+        assert (extract(store) and True) is found
+        assert os.path.exists(path) is kept
+        with Dataset.read(store.database) as dataset:
+            index = indexing.ready(dataset)
+            assert (index is not None) is kept
+            if index is not None:
+                index.close()
+
+
+def test_an_index_that_begins_within_an_import_lists_what_came_before(store, monkeypatch):
+    monkeypatch.setattr(writer, "GROUP_BYTES", 1)
+    for number in range(8):
+        text = f"outcome_{number} " * 20_000
+        records = session(f"s{number}", number), call(f"c{number}"), result(f"c{number}", text)
+        store.write(f"{number}.jsonl", *records)
+    monkeypatch.setattr(indexing, "PAYS_BYTES", 1_200_000)
+    assert 0 < extract(store).added < 16
+    assert len(made_afterwards(store)) == 16

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from yarp.dataset import textindex
+from yarp.dataset import indexing, textindex
 from yarp.dataset.database import Dataset
 from yarp.dataset.export import export
 from yarp.dataset.report import verify
@@ -17,6 +17,7 @@ LINE = "alpha beta gamma delta of an output that is long\n"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("index_of_any_size")
 def test_a_store_of_large_outputs_is_imported_searched_verified_and_exported(store, tmp_path):
     text = LINE * (950_000 // len(LINE))
     for number in range(4):
@@ -30,7 +31,7 @@ def test_a_store_of_large_outputs_is_imported_searched_verified_and_exported(sto
     assert (report.written.calls, report.written.results) == (200, 200)
     with Dataset.read(store.database) as dataset:
         assert textindex.update(dataset).added == 400
-        index = textindex.ready(dataset)
+        index = indexing.ready(dataset)
         assert search(dataset, "last_3_17", index).calls == 1
         assert search(dataset, "long\nalpha", index, limit=1).calls == 200
         index.close()

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yarp.dataset import textindex
+from yarp.dataset import indexing, textindex
 from yarp.dataset.database import Dataset
 from yarp.dataset.filters import Filters
 from yarp.dataset.search import Line, holding_of, search
 
 
 @pytest.fixture(params=["by the index", "by reading"])
-def find(request, monkeypatch):
+def find(request, monkeypatch, index_of_any_size):
     monkeypatch.setattr(textindex, "_SMALL_BYTES", 0)
 
     def run(path, needle, **more):
         with Dataset.read(path) as dataset:
-            index = textindex.ready(dataset) if request.param == "by the index" else None
+            index = indexing.ready(dataset) if request.param == "by the index" else None
             answer = search(dataset, needle, index, **more)
             if index is not None:
                 index.close()

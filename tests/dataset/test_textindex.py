@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from yarp.dataset import database, textindex
+from yarp.dataset import database, indexing, textindex
 from yarp.dataset.database import Dataset, SizeLimitReached
 from yarp.dataset.search import search
 from yarp.errors import StorageError
 
 
 @pytest.fixture(autouse=True)
-def narrows_small_datasets_too(monkeypatch):
+def narrows_small_datasets_too(monkeypatch, index_of_any_size):
     monkeypatch.setattr(textindex, "_SMALL_BYTES", 0)
 
 
@@ -37,7 +37,7 @@ def calls(result):
 def found(path, needle, **more):
     """How many calls hold the needle: by the index, brought up to date, and by reading all."""
     with Dataset.read(path) as dataset:
-        index = textindex.ready(dataset)
+        index = indexing.ready(dataset)
         assert index is not None
         by_index = search(dataset, needle, index, **more)
         index.close()
@@ -56,16 +56,16 @@ def test_the_index_is_private_and_says_how_much_it_took(dataset_of, calls):
     done = updated(path)
     assert (done.added, done.dropped) == (4, 0)
     assert done.text_bytes == len("command 0one errorcommand 1two")
-    assert os.stat(textindex.path_of(path)).st_mode & 0o777 == 0o600
-    assert not os.path.exists(textindex.path_of(path) + ".wal")
+    assert os.stat(indexing.path_of(path)).st_mode & 0o777 == 0o600
+    assert not os.path.exists(indexing.path_of(path) + ".wal")
 
 
 def test_an_index_without_changes_is_left_alone(dataset_of, calls):
     path = dataset_of(*calls("one"))
     updated(path)
-    before = os.stat(textindex.path_of(path)).st_mtime_ns
+    before = os.stat(indexing.path_of(path)).st_mtime_ns
     assert updated(path) == textindex.Update()
-    assert os.stat(textindex.path_of(path)).st_mtime_ns == before
+    assert os.stat(indexing.path_of(path)).st_mtime_ns == before
 
 
 def test_only_what_is_new_is_read_and_what_is_gone_is_dropped(dataset_of, calls):
@@ -92,7 +92,7 @@ def test_an_index_of_which_much_is_gone_is_made_anew(dataset_of, calls):
         left = dataset.row("SELECT count(*) FROM tool_calls")[0]
     assert updated(path).added == left > 0
     assert found(path, "text") == 0
-    with duckdb.connect(textindex.path_of(path), read_only=True) as index:
+    with duckdb.connect(indexing.path_of(path), read_only=True) as index:
         words = index.execute("SELECT word FROM words ORDER BY word").fetchall()
     assert ("text",) not in words
 
@@ -145,7 +145,7 @@ def test_while_another_process_writes_it_everything_is_read(dataset_of, calls):
     dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
     code = (
         "import duckdb, sys\n"
-        f"con = duckdb.connect({textindex.path_of(path)!r})\n"
+        f"con = duckdb.connect({indexing.path_of(path)!r})\n"
         "print('open', flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen(
@@ -153,7 +153,8 @@ def test_while_another_process_writes_it_everything_is_read(dataset_of, calls):
     ) as other:
         assert other.stdout.readline() == b"open\n"
         with Dataset.read(path) as dataset:
-            assert textindex.ready(dataset) is None
+            with pytest.raises(StorageError):
+                indexing.ready(dataset)
             with pytest.raises(StorageError):
                 textindex.update(dataset)
         other.stdin.close()
@@ -189,7 +190,8 @@ def test_there_must_be_room_for_it(dataset_of, calls):
         dataset.most_bytes = 1000
         with pytest.raises(SizeLimitReached):
             textindex.update(dataset)
-        assert textindex.ready(dataset) is None
+        with pytest.raises(SizeLimitReached):
+            indexing.ready(dataset)
     assert found(path, "error") == 1
 
 
@@ -272,7 +274,7 @@ def test_words_that_would_take_more_than_their_share_are_not_listed(dataset_of, 
     unique = " ".join(os.urandom(8).hex() for _ in range(2000))
     path = dataset_of(*calls(unique, "short"))
     updated(path)
-    with duckdb.connect(textindex.path_of(path), read_only=True) as index:
+    with duckdb.connect(indexing.path_of(path), read_only=True) as index:
         (listed,) = index.execute("SELECT sum(strlen(word)) FROM words").fetchone()
     assert listed * 4 < len(unique)
     assert found(path, unique[5000:5012].strip()) == 1
@@ -311,7 +313,7 @@ def test_one_huge_text_is_indexed(dataset_of, calls, text, monkeypatch):
     text = text()
     path = dataset_of(*calls(text, "short"))
     updated(path)
-    assert os.path.getsize(textindex.path_of(path)) * 4 < len(text.encode())
+    assert os.path.getsize(indexing.path_of(path)) * 4 < len(text.encode())
     for at in range(0, len(text) - 20, len(text) // 5):
         assert found(path, text[at : at + 12], lines=0) >= 1
     assert found(path, "short") == 1

@@ -188,27 +188,29 @@ def search(
     """Find a text, as it is, in the inputs and results of all calls.
 
     The count is of all calls that hold it, and exact; the newest ones are shown with their lines.
-    A text index beside the dataset narrows what has to be read; it is brought up to date when it
-    is not.
+    Beside a large dataset a text index narrows what has to be read; it is brought up to date when
+    it is not.
     """
     import attrs
 
-    from yarp.dataset import textindex
+    from yarp.dataset import indexing
     from yarp.dataset.database import Dataset
     from yarp.dataset.search import search as find
-    from yarp.errors import UsageError
+    from yarp.errors import StorageError, UsageError
 
     if not needle:
         raise UsageError("give a text to look for; an empty one stands everywhere")
     filters = _filters(**chosen)
     with Dataset.read(database) as dataset:
-        with Progress() as progress:
-            index = textindex.ready(
-                dataset, lambda done: progress.say(f"text index: {done // 1_000_000:,} MB")
-            )
+        index = None
         try:
-            if index is None:
-                text.report(["the text index cannot be written; every text is read instead"])
+            with Progress() as progress:
+                index = indexing.ready(
+                    dataset, lambda done: progress.say(f"text index: {done // 1_000_000:,} MB")
+                )
+        except StorageError:
+            text.report(["the text index cannot be written; every text is read instead"])
+        try:
             found = find(
                 dataset,
                 needle,

@@ -1,28 +1,76 @@
 """Lists the words of texts while an import goes on, so that they need not be read once more.
 
-What was committed is handed to a thread of its own, which spends its time in DuckDB and Arrow
-and leaves the interpreter to the import. Whatever is missing in the end, or too much, `finish`
-makes up for: the index is one of the dataset's state only after that.
+Only of a dataset that is so large that it pays: of a small one all texts are read faster. What was
+committed is handed to a thread of its own, which spends its time in DuckDB and Arrow and leaves
+the interpreter to the import. Whatever is missing in the end, or too much, `finish` makes up for:
+the index is one of the dataset's state only after that.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from yarp.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from concurrent.futures import Future
 
     from yarp.dataset import textindex
     from yarp.dataset.database import Dataset
     from yarp.dataset.tables import Row
+    from yarp.dataset.textindex import TextIndex
+
+PAYS_BYTES = 384 << 20
+"""A database of this size has about 250 MB of texts, which are searched in 0.1 s; to make their
+index takes as long as a third of their import."""
 
 # Groups of items whose texts are in memory until their words are found, beside the next one.
 _MOST_WAITING = 1
+
+
+def path_of(database: str) -> str:
+    """Where the text index of a database lies."""
+    return database + ".text"
+
+
+def pays(database: str) -> bool:
+    """Whether the database is so large that an index of its texts is worth its making.
+
+    One that is there stays until the database has half that size.
+    """
+    index = path_of(database)
+    least = PAYS_BYTES // 2 if os.path.lexists(index) else PAYS_BYTES
+    return _size(database) + _size(database + ".wal") >= least
+
+
+def ready(dataset: Dataset, progress: Callable[[int], None] | None = None) -> TextIndex | None:
+    """The index of a dataset, current; brought up to date if it is not. None where none pays.
+
+    Raises StorageError where it cannot be written.
+    """
+    if not pays(dataset.path):
+        return None
+    from yarp.dataset import textindex  # with Arrow
+
+    index = textindex.TextIndex.open(dataset.path)
+    if index is not None and index.is_current(dataset.connection):
+        return index
+    if index is not None:
+        index.close()
+    textindex.update(dataset, progress)
+    return textindex.TextIndex.open(dataset.path)
+
+
+def forget(index: str) -> None:
+    """Remove a text index, if it is there."""
+    for leftover in (index, index + ".wal"):
+        with suppress(OSError):
+            os.unlink(leftover)
 
 
 class Indexing:
@@ -47,7 +95,7 @@ class Indexing:
 
         `at_once`: they are so large that nothing else should be in memory beside them.
         """
-        if self._given_up or not (calls or results):
+        if self._given_up or not (calls or results) or not self._is_wanted():
             return
         while len(self._waiting) >= _MOST_WAITING:
             self._waiting.pop(0).result()
@@ -55,15 +103,24 @@ class Indexing:
         if at_once:
             self._waiting.pop().result()
 
-    def finish(self) -> textindex.Update:
-        """Make the index that of the dataset as it is now. Raises StorageError."""
-        from yarp.dataset import textindex
+    def finish(self) -> textindex.Update | None:
+        """Make the index that of the dataset as it is now; None where none pays.
+
+        Raises StorageError.
+        """
+        if not self._is_wanted():
+            forget(path_of(self._dataset.path))
+            return None
+        from yarp.dataset import textindex  # with Arrow
 
         for each in self._waiting:
             each.result()
         self._waiting.clear()
         growing, self._growing = self._growing, None
         return textindex.update(self._dataset, growing=growing)
+
+    def _is_wanted(self) -> bool:
+        return bool(self._growing or self._waiting) or pays(self._dataset.path)
 
     def _add(self, calls: list[Row], results: list[Row]) -> None:
         from yarp.dataset import textindex  # with Arrow; most runs find nothing new
@@ -90,6 +147,13 @@ def _texts(calls: list[Row], results: list[Row]) -> Iterable[tuple[bytes, str, s
     for result in results:
         parts = (part for part in result[4:6] if part is not None)
         yield _md5(result[0]), result[1], "\n".join(parts)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _md5(text: str) -> bytes:

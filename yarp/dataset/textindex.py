@@ -11,13 +11,14 @@ was chosen: docs/explanation/text-index.md.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
 
 from yarp.dataset import words
+from yarp.dataset.indexing import forget, path_of
 from yarp.errors import StorageError
 
 if TYPE_CHECKING:
@@ -94,11 +95,6 @@ class Update:
     text_bytes: int = 0
 
 
-def path_of(database: str) -> str:
-    """Where the index of a database lies."""
-    return database + ".text"
-
-
 def stamp_of(dataset: DuckDBPyConnection) -> str:
     """What tells one state of the dataset's texts from another."""
     return str(_one(dataset, _STAMP))
@@ -122,20 +118,6 @@ def update(
             return _update(dataset.connection, growing, progress)
         finally:
             growing.close()
-
-
-def ready(dataset: Dataset, progress: Callable[[int], None] | None = None) -> TextIndex | None:
-    """The index of a dataset, current; brought up to date if it is not, None where it cannot be."""
-    index = TextIndex.open(dataset.path)
-    if index is not None and index.is_current(dataset.connection):
-        return index
-    if index is not None:
-        index.close()
-    try:
-        update(dataset, progress)
-    except StorageError:
-        return None
-    return TextIndex.open(dataset.path)
 
 
 def _update(
@@ -306,9 +288,7 @@ def _open_to_write(path: str, temporary: str, room: int) -> DuckDBPyConnection:
     connection = _open(path, temporary, most)
     if connection is None:
         # Of another version, or damaged: it holds nothing that the dataset does not.
-        for leftover in (path, path + ".wal"):
-            with suppress(FileNotFoundError):
-                os.unlink(leftover)
+        forget(path)
         mask = os.umask(0o077)
         try:
             connection = _connect(path, temporary, most)
