@@ -310,6 +310,42 @@ def test_what_a_plugin_prints_while_it_loads_does_not_end_up_in_the_cache(plugin
     assert "hello" in found["stderr"]
 
 
+@pytest.mark.parametrize(
+    "code", [ACME, "raise RuntimeError('out of order')"], ids=["works", "fails"]
+)
+@pytest.mark.parametrize("package", [False, True], ids=["module", "package"])
+def test_what_python_writes_as_it_first_imports_a_plugin_is_no_change(plugin_site, code, package):
+    plugin_site.install("acme", code)
+    directory = plugin_site.path
+    if package:
+        directory /= "yarp_acme"
+        directory.mkdir()
+        (plugin_site.path / "yarp_acme.py").rename(directory / "__init__.py")
+    settle()
+    first, second = [probe(PYTHONDONTWRITEBYTECODE="") for _ in range(2)]
+    assert (directory / "__pycache__").is_dir()
+    assert (first["children"], first["in_process"]) == (1, False)
+    assert (second["children"], second["stderr"]) == (0, "")
+    assert first["hosts"] == second["hosts"]
+
+
+def test_a_change_while_it_is_compiled_costs_the_next_call_time_and_shows_there(plugin_site):
+    plugin_site.install("bravo", ACME.replace("acme", "bravo"))
+    held = plugin_site.path / "yarp_bravo-1.0.0.dist-info"
+    held.rename(plugin_site.path / "later")
+    plugin_site.install(
+        "acme",
+        "import os\n"
+        f"if os.path.isdir({str(plugin_site.path / 'later')!r}):\n"
+        f"    os.rename({str(plugin_site.path / 'later')!r}, {str(held)!r})\n" + ACME,
+    )
+    settle()
+    found = [probe(PYTHONDONTWRITEBYTECODE="") for _ in range(3)]
+    assert [list(one["hosts"]) for one in found] == [["acme"], ["acme", "bravo"], ["acme", "bravo"]]
+    assert [one["children"] for one in found] == [1, 1, 0]
+    assert not any(one["in_process"] for one in found)
+
+
 def test_callbacks_are_listed_in_calling_order(plugin_site, configure):
     code = "from yarp.plugin import hookimpl\n@hookimpl\ndef yarp_call_started(call): pass\n"
     for name in ("alpha", "bravo", "carol"):

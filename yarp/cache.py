@@ -300,17 +300,19 @@ def pack(
     return _MAGIC + _imp.source_hash(_HASH_KEY, body) + body
 
 
-def unpack(data: bytes, wanted: Key) -> Compiled | None:
-    """What the cache file `data` holds; None if it is damaged, for another key, or stale."""
+def unpack(data: bytes, wanted: Key, *, stale: bool = False) -> Compiled | None:
+    """What the cache file `data` holds; None if it is damaged or for another key.
+
+    Also None if anything it was made from has changed since, unless it may be `stale`.
+    """
     body = memoryview(data)[16:]
     if data[:8] != _MAGIC or data[8:16] != _imp.source_hash(_HASH_KEY, body):
         return None
     found, stamps, *rest = marshal.loads(body)  # noqa: S302 - our own bytes, checked
     if found != wanted:
         return None
-    for path, expected in stamps:
-        if stamp(path) != expected:
-            return None
+    if not stale and any(stamp(path) != expected for path, expected in stamps):
+        return None
     return Compiled(*rest)
 
 
@@ -389,7 +391,8 @@ def _rebuild(wanted: Key, *, quiet: bool = False) -> Compiled:
             continue
         if made.status == ConfigError.exit_code:
             raise ConfigError(made.answer.decode("utf-8", "replace"))
-        compiled = unpack(made.answer, wanted)
+        # What changed while it was compiled shows to the next call.
+        compiled = unpack(made.answer, wanted, stale=True)
         if compiled is not None:
             return compiled
         break
@@ -397,8 +400,8 @@ def _rebuild(wanted: Key, *, quiet: bool = False) -> Compiled:
     from yarp.compile import compile_declarations
 
     data = compile_declarations(condemned, quiet=quiet)
-    # Something changed while it was compiled: right for this call, stale for the next.
-    return unpack(data, wanted) or Compiled(*marshal.loads(memoryview(data)[16:])[2:])  # noqa: S302 - made above
+    # A plugin may have changed what the key is made of.
+    return unpack(data, wanted, stale=True) or Compiled(*marshal.loads(memoryview(data)[16:])[2:])  # noqa: S302 - made above
 
 
 def interpreter() -> list[str]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from yarp.settings import Settings
     from yarp.types import Host
 
+    _Found = dict[str, tuple[cache.Stamp, frozenset[str] | None]]
+
 # What decides the shape of the cache: in a checkout it changes without a new version.
 _SHAPES = (
     "cache",
@@ -55,23 +57,24 @@ def compile_declarations(
     """
     since_ns = time.time_ns()
     key = cache.key()
-    stamps = _stamps([*cache.site_directories(), paths.config_file(), *_modules(_SHAPES, "yarp.")])
+    found = _look([*cache.site_directories(), paths.config_file(), *_modules(_SHAPES, "yarp.")])
     settings = load_config().settings()
     entries = discover()
     # The files that hold the plugins' declarations: an edit shows there alone.
     packages = [entry.module.partition(":")[0].partition(".")[0] for entry in entries]
-    stamps += _stamps(_modules(packages))
+    found = _look(_modules(packages)) | found
+    sources = {entry.module: _look(_sources(entry.module)) for entry in entries}
     condemned = condemned or {}
     plugins = Plugins(entries, settings, condemned=condemned, watch=watch)
     hosts = {name: _plain(host) for name, host in plugins.hosts().items()}
     rules, projects, files = _rules(plugins, settings)
-    stamps += files
+    found = _look(files) | found
     callbacks = {hook: tuple(plugins.order(hook)) for hook in CALLBACKS if plugins.order(hook)}
     for plugin in plugins.plugins:
         if plugin.status == "failed":
             hosts[plugin.entry.name] = {"problem": plugin.problem}
             # Its fault may lie in any of its files.
-            stamps += _stamps(_sources(plugin.entry.module))
+            found = sources[plugin.entry.module] | found
         elif plugin.status == "unpinned":
             hosts[plugin.entry.name] = {"problem": f"YARP_PLUGINS leaves {plugin.entry} out"}
     modules = {plugin.entry.name: plugin.entry.module for plugin in plugins.plugins}
@@ -79,6 +82,7 @@ def compile_declarations(
         (name, one.name, one.band, one.serves or None, reference(one.make))
         for name, one in plugins.reducers()
     ]
+    stamps, lasting = _stamps(found, since_ns)
     data = cache.pack(
         key,
         stamps,
@@ -94,14 +98,43 @@ def compile_declarations(
     )
     for problem in () if quiet else plugins.problems:
         sys.stderr.write(f"yarp: {problem}\n")
-    # A change within the clock's tick of our reading would not show in the stat.
-    if all(found is None or found[0] < since_ns - _TICK_NS for _, found in stamps):
+    if lasting:
         cache.store(data, key)
     return data
 
 
-def _stamps(watched: Iterable[str]) -> list[tuple[str, cache.Stamp]]:
-    return [(path, cache.stamp(path)) for path in watched]
+def _look(watched: Iterable[str]) -> _Found:
+    """How those files and directories are before they are used, and the names in a directory."""
+    return {path: (cache.stamp(path), _names(path)) for path in watched}
+
+
+def _names(path: str) -> frozenset[str] | None:
+    try:
+        return frozenset(os.listdir(path)) - {"__pycache__"}
+    except OSError:
+        return None
+
+
+def _stamps(found: _Found, since_ns: int) -> tuple[list[tuple[str, cache.Stamp]], bool]:
+    """The stamps of what was found, and whether every change after it shows in them.
+
+    A directory counts as it is now when its names are the same but for `__pycache__`, which
+    Python makes when it first imports a module from there: here, for a plugin just installed.
+    """
+    stamps, lasting = [], True
+    for path, (stamp, names) in found.items():
+        read_ns, latest = time.time_ns(), cache.stamp(path)
+        # A change within the clock's tick of our reading would not show in the stat.
+        lasting = lasting and _settled(stamp, since_ns)
+        if names is not None and stamp != latest and names == _names(path):
+            stamp = latest  # noqa: PLW2901 - the same directory, a moment later
+            lasting = lasting and _settled(stamp, read_ns)
+        stamps.append((path, stamp))
+    return stamps, lasting
+
+
+def _settled(stamp: cache.Stamp, read_ns: int) -> bool:
+    return stamp is None or stamp[0] < read_ns - _TICK_NS
 
 
 def _modules(names: Iterable[str], prefix: str = "") -> list[str]:
@@ -133,6 +166,8 @@ def _sources(module: str) -> list[str]:
             folders[:] = [name for name in folders if name != "__pycache__"]
             found.append(directory)
             found += [os.path.join(directory, name) for name in files if name.endswith(".py")]
+            if len(found) >= _SOURCES:
+                break
     return found[:_SOURCES]
 
 
@@ -155,18 +190,18 @@ def _plain(host: Host) -> dict[str, Any]:
 
 def _rules(
     plugins: Plugins, settings: Settings
-) -> tuple[dict[str, Any], list[tuple[str, bytes]], list[tuple[str, cache.Stamp]]]:
-    """The compiled rules, what each trusted project changes in them, and the stamps of it all.
+) -> tuple[dict[str, Any], list[tuple[str, bytes]], list[str]]:
+    """The compiled rules, what each trusted project changes in them, and the files of it all.
 
     A pack that cannot be used is left out and noted: it costs summaries, never a call.
     """
     from yarp import packs
     from yarp.reduce.rules.load import compile_rules
 
-    stamps = _stamps([packs.user_folder(), packs.trust_file()])
+    watched = [packs.user_folder(), packs.trust_file()]
     sources = packs.installed(plugins, settings)
     for source in sources:
-        stamps += _stamps(packs.files_of(source.directory))
+        watched += packs.files_of(source.directory)
     plugins.notes += [source.problem for source in sources if source.problem]
     usable = [source.pack for source in sources if source.pack is not None]
     rules = compile_rules(usable)
@@ -179,7 +214,7 @@ def _rules(
         trusted = []
     # The innermost project comes first: it is the one that counts.
     for project in sorted(trusted, key=lambda project: -len(project.root)):
-        stamps += _stamps(packs.files_of(project.folder))
+        watched += packs.files_of(project.folder)
         if project.pack is not None:
             overlay = packs.overlay(rules, usable, project.pack)
             plugins.notes += [
@@ -193,7 +228,7 @@ def _rules(
                 f"{project.folder}: {project.problem or 'changed since it was trusted'}; "
                 "its rules are not used"
             )
-    return rules, projects, stamps
+    return rules, projects, watched
 
 
 def main(argv: list[str]) -> int:
