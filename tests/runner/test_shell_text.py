@@ -164,9 +164,9 @@ TOOL = "#!/bin/sh\necho P out\necho P err >&2\nexit $CODE\n"
 LINTER = TOOL.replace("P ", "M ")
 NOISE = "#!/bin/sh\necho N out\necho N err >&2\nexit 0\n"
 PARTS = [
-    "pytest", "noise", "cd /", "true", "false", "echo hi", "mkdir -p sub", "A=1 pytest", "x=$(noise)",
+    "pytest", "noise", "cd AWAY", "true", "false", "echo hi", "mkdir -p sub", "A=1 pytest", "x=$(noise)",
     "timeout 9 pytest", "bash -c pytest", "bash -c 'noise; pytest'", "(pytest)", "{ pytest; }",
-    "mypy x", "mypy x", "bash -euc 'mypy x; pytest'", "pushd /", "noise | wc -l", "command -v sh",
+    "mypy x", "mypy x", "bash -euc 'mypy x; pytest'", "pushd AWAY", "noise | wc -l", "command -v sh",
     "set -e", "(set -e; pytest; true)", "{ set -e; mypy x; true; }", "{ echo hi; exit $?; }", "(exit 3)",
     "! pytest", "{ true; exit; }", "exit 256",
 ]  # fmt: skip
@@ -181,6 +181,7 @@ def test_what_a_plan_claims_of_one_tool_holds_in_a_real_shell(tmp_path):
     for name, text in (("pytest", TOOL), ("mypy", LINTER), ("noise", NOISE)):
         (tmp_path / name).write_text(text)
         os.chmod(tmp_path / name, 0o755)
+    (tmp_path / "away").mkdir()
     rng = random.Random(17)
     checked = certain = 0
     while checked < 200:
@@ -189,6 +190,7 @@ def test_what_a_plan_claims_of_one_tool_holds_in_a_real_shell(tmp_path):
             for more in reversed(range(rng.randint(1, 3)))
         )
         text += rng.choice(("", "", "; echo $?", "\necho $?", '; echo "${PIPESTATUS[0]}"'))
+        text = text.replace("AWAY", str(tmp_path / "away"))
         found = plan(text, RULES)
         if found.selection is None or (found.shape and len(found.shape.segments) > 1):
             continue
