@@ -14,12 +14,19 @@ from yarp.dataset.search import Line, holding_of, search
 
 
 @pytest.fixture(params=["by the index", "by reading"])
-def find(request, monkeypatch, index_of_any_size):
+def by_the_index(request):
+    return request.param == "by the index"
+
+
+@pytest.fixture(params=["in memory", "in files"])
+def find(request, by_the_index, monkeypatch):
+    monkeypatch.setattr(indexing, "PAYS_BYTES", 0 if by_the_index else 1 << 40)
     monkeypatch.setattr(textindex, "_SMALL_BYTES", 0)
 
     def run(path, needle, **more):
         with Dataset.read(path) as dataset:
-            index = indexing.ready(dataset) if request.param == "by the index" else None
+            index = indexing.ready(dataset, hold=request.param == "in memory")
+            assert (index is not None) is by_the_index
             answer = search(dataset, needle, index, **more)
             if index is not None:
                 index.close()

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 
+import attrs
 import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from yarp.dataset import database, indexing, textindex
+from yarp.dataset import database, indexing, textindex, wordlist
 from yarp.dataset.database import Dataset, SizeLimitReached
 from yarp.dataset.search import search
 from yarp.errors import StorageError
@@ -114,11 +115,23 @@ def test_a_stale_index_is_not_used(dataset_of, calls):
     dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
     with Dataset.read(path) as dataset:
         index = textindex.TextIndex.open(path)
-        assert not index.is_current(dataset.connection)
+        assert not index.is_current(dataset)
         answer = search(dataset, "error", index)
         index.close()
     assert answer.calls == 2
     assert not answer.narrowed
+
+
+def test_an_index_goes_stale_under_a_dataset_that_is_written(dataset_of, calls):
+    path = dataset_of(*calls("one error"))
+    updated(path)
+    index = textindex.TextIndex.open(path)
+    with Dataset.write(path) as dataset:
+        assert search(dataset, "error", index).narrowed
+        dataset.connection.execute("DELETE FROM tool_results")
+        answer = search(dataset, "error", index)
+    index.close()
+    assert (answer.calls, answer.narrowed) == (0, False)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +150,30 @@ def test_an_index_that_cannot_be_used_is_made_anew(dataset_of, calls, tmp_path, 
     updated(path)
     damage(tmp_path / "data" / "calls.duckdb.text")
     assert found(path, "error") == 1
+
+
+@pytest.mark.parametrize("hold", [True, False], ids=["to hold it", "to look for a needle"])
+def test_an_index_with_damaged_words_hides_nothing_and_is_made_anew(dataset_of, calls, hold):
+    path = dataset_of(*calls(" ".join(f"error_{n}_{n * n}" for n in range(100_000)), "no error"))
+    updated(path)
+    index = indexing.path_of(path)
+    with duckdb.connect(index, read_only=True) as connection:
+        block = connection.execute(
+            "SELECT max(block_id) FROM pragma_storage_info('words') WHERE segment_type = 'VARCHAR'"
+        ).fetchall()[0][0]
+    with open(index, "r+b") as file:
+        file.seek(3 * 4096 + block * (256 << 10) + 1000)
+        file.write(b"damage")
+    with Dataset.read(path) as dataset:
+        found = indexing.ready(dataset, hold=hold)
+        answer = search(dataset, "error", found)
+        assert (answer.calls, answer.narrowed) == (2, hold)
+        assert search(dataset, "error", found).calls == 2
+        assert os.path.exists(index) is hold
+        found.close()
+        again = indexing.ready(dataset, hold=hold)
+        assert search(dataset, "error", again) == attrs.evolve(answer, narrowed=True)
+        again.close()
 
 
 def test_while_another_process_writes_it_everything_is_read(dataset_of, calls):
@@ -177,7 +214,7 @@ def test_an_update_that_is_cut_short_is_gone_on_with(dataset_of, calls, monkeypa
     assert killed.returncode == 9
     with Dataset.read(path) as dataset:
         index = textindex.TextIndex.open(path)
-        assert index is None or not index.is_current(dataset.connection)
+        assert index is None or not index.is_current(dataset)
         if index is not None:
             index.close()
     assert updated(path).added == 16 - 6
@@ -324,10 +361,11 @@ def test_one_huge_text_is_indexed(dataset_of, calls, text, monkeypatch):
     texts=st.lists(WORDS, min_size=1, max_size=6),
     needle=WORDS.filter(bool),
     ignore_case=st.booleans(),
+    held=st.sampled_from([None, 0, 1, 1 << 10]),
 )
 @pytest.mark.parametrize(("piece", "segment"), [(3, 5), (1 << 20, 4 << 20)])
 def test_the_index_finds_what_reading_everything_finds(
-    texts, needle, ignore_case, piece, segment, monkeypatch
+    texts, needle, ignore_case, held, piece, segment, monkeypatch
 ):
     monkeypatch.setattr(textindex, "_PIECE_CHARACTERS", piece)
     monkeypatch.setattr(textindex, "_SEGMENT_BYTES", segment)
@@ -335,7 +373,13 @@ def test_the_index_finds_what_reading_everything_finds(
     index.execute(textindex._SCHEMA)
     identified = [(b"%d" % at, str(at), text) for at, text in enumerate(texts)]
     textindex.Growing(Dataset("", index, None), index).add(identified)
-    narrowed = textindex.TextIndex(index).narrow(needle, ignore_case=ignore_case)
+    found = textindex.TextIndex(index, "")
+    if held is not None:
+        monkeypatch.setattr(wordlist, "_NEXT_WORDS", 2)
+        monkeypatch.setattr(wordlist, "_MANY_PLACES", held)
+        assert found.hold()
+    narrowed = found.narrow(needle, ignore_case=ignore_case)
+    index.close()
     if narrowed is None:
         return
     fold = str.lower if ignore_case else str
@@ -343,4 +387,3 @@ def test_the_index_finds_what_reading_everything_finds(
     certain = set(narrowed.certain["call_key"].to_pylist())
     unsure = set(narrowed.unsure["call_key"].to_pylist())
     assert certain <= holding <= certain | unsure
-    index.close()

@@ -206,7 +206,9 @@ def search(
         try:
             with Progress() as progress:
                 index = indexing.ready(
-                    dataset, lambda done: progress.say(f"text index: {done // 1_000_000:,} MB")
+                    dataset,
+                    lambda done: progress.say(f"text index: {done // 1_000_000:,} MB"),
+                    hold=False,
                 )
         except StorageError:
             text.report(["the text index cannot be written; every text is read instead"])

@@ -42,6 +42,8 @@ _READING_MEMORY_BYTES = 512 << 20  # a second search finds what the first one re
 _CHECKPOINT = "1GB"  # one checkpoint at the end: writing the log twice costs less than many
 _MOST_TEMPORARY_BYTES = 2 << 30
 _SLACK_BYTES = 1 << 20
+_HELD = "held_outputs"
+_OUTPUTS = "SELECT call_key, output_text, output_json FROM tool_results"
 # More than any table has: the index is made anew where rows of a whole group were deleted.
 _REBUILT_ROWS = 1 << 40
 # What DuckDB says of a file that it can read and that is none of its own, whole ones.
@@ -74,7 +76,10 @@ def existing(path: str | None = None) -> str:
 
 
 class Dataset:
-    """The dataset, open. `connection` is DuckDB's; `close()` it, or use `with`."""
+    """The dataset, open. `connection` is DuckDB's; `close()` it, or use `with`.
+
+    `texts`: the table from which outputs are read the fastest.
+    """
 
     def __init__(self, path: str, connection: duckdb.DuckDBPyConnection, lock: int | None) -> None:
         self.path = path
@@ -89,6 +94,7 @@ class Dataset:
         self._has_short_groups = False
         self._lock = lock
         self._umask: int | None = None
+        self.texts = "tool_results"
 
     @classmethod
     def read(cls, path: str | None = None) -> Dataset:
@@ -148,6 +154,17 @@ class Dataset:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is open to be written."""
+        return self._lock is not None
+
+    def hold_texts(self) -> None:
+        """Take the outputs into memory: from its file DuckDB copies each one that it looks into."""
+        if not self.is_written and self.texts != _HELD:
+            self.rows(f"CREATE TEMP TABLE {_HELD} AS {_OUTPUTS}")
+            self.texts = _HELD
 
     def close(self) -> None:
         """Close it; what was committed is in the file then, or in a short log beside it."""

@@ -48,21 +48,27 @@ def pays(database: str) -> bool:
     return _size(database) + _size(database + ".wal") >= least
 
 
-def ready(dataset: Dataset, progress: Callable[[int], None] | None = None) -> TextIndex | None:
+def ready(
+    dataset: Dataset, progress: Callable[[int], None] | None = None, *, hold: bool = True
+) -> TextIndex | None:
     """The index of a dataset, current; brought up to date if it is not. None where none pays.
 
-    Raises StorageError where it cannot be written.
+    `hold`: take the words into memory, or the texts where there is no index: for a process that
+    looks for more than one needle. Raises StorageError where the index cannot be written.
     """
     if not pays(dataset.path):
+        if hold:
+            dataset.hold_texts()
         return None
     from yarp.dataset import textindex  # with Arrow
 
-    index = textindex.TextIndex.open(dataset.path)
-    if index is not None and index.is_current(dataset.connection):
-        return index
-    if index is not None:
-        index.close()
-    textindex.update(dataset, progress)
+    for _ in range(2):
+        index = textindex.TextIndex.open(dataset.path)
+        if index is not None:
+            if index.is_current(dataset) and (not hold or index.hold()):
+                return index
+            index.close()
+        textindex.update(dataset, progress)
     return textindex.TextIndex.open(dataset.path)
 
 

@@ -15,13 +15,16 @@ from yarp.dataset.filters import Filters
 
 if TYPE_CHECKING:
     from yarp.dataset.database import Dataset
-    from yarp.dataset.textindex import Narrowed, TextIndex
+    from yarp.dataset.textindex import TextIndex
+    from yarp.dataset.wordlist import Narrowed
 
 _FIELDS = ("input_text", "output_text", "output_json")
 # Of longer ones no pattern is made.
 _PATTERN_CHARACTERS = 256
 # What else than `I` and `K` the database's `lower` makes an `i` and a `k`.
 _ALSO = {"i": "\u0130", "k": "\u212a"}
+# The results are read in so many parts at a time.
+_PARTS = 2
 # Of a line, so much before and after what was found.
 _AROUND_CHARACTERS = 80
 
@@ -75,7 +78,7 @@ def search(
     these rows: everything is read.
     """
     narrowed = None
-    if index is not None and index.is_current(dataset.connection):
+    if index is not None and index.is_current(dataset):
         narrowed = index.narrow(needle, ignore_case=ignore_case)
     chosen = (filters or Filters()).where()
     found = _find(dataset, needle, narrowed, chosen, ignore_case, limit)
@@ -92,34 +95,50 @@ def _find(
     ignore_case: bool,
     limit: int,
 ) -> Found:
-    holds, looked_for = holding_of(needle, ignore_case=ignore_case)
-    holding = _READ
-    if narrowed is not None:
-        dataset.connection.register("certain", narrowed.certain)
-        dataset.connection.register("unsure", narrowed.unsure)
-        holding = "SELECT call_key FROM certain"
-        if narrowed.unsure.num_rows:
-            holding += " UNION " + _READ
+    if narrowed is not None and not (narrowed.certain.num_rows or narrowed.unsure.num_rows):
+        return Found(0, (), narrowed=True)
     where, values = chosen
     parameters: dict[str, object] = {}
     for at, value in enumerate(values):
         where = where.replace("?", f"$filter{at}", 1)
         parameters[f"filter{at}"] = value
-    if "{semi}" in holding:
+    parts, given = [], {}
+    if narrowed is not None and narrowed.certain.num_rows:
+        parts.append("SELECT call_key FROM certain")
+        given["certain"] = narrowed.certain
+    if narrowed is None or narrowed.unsure.num_rows:
+        condition, looked_for = holding_of(needle, ignore_case=ignore_case)
+        parts += _reading(dataset, condition, "" if narrowed is None else _UNSURE)
         parameters |= looked_for
-        fields = {name: holds.replace("{}", name) for name in _FIELDS}
-        holding = holding.format(
-            semi="" if narrowed is None else "SEMI JOIN unsure USING (call_key)", **fields
-        )
-    query = _QUERY.format(holding=holding, where=where, limit=int(limit))
+        if narrowed is not None:
+            given["unsure"] = narrowed.unsure
+    query = _QUERY.format(holding=" UNION ALL ".join(parts), where=where, limit=int(limit))
+    for name, table in given.items():
+        dataset.connection.register(name, table)
     try:
         rows = dataset.rows(query, parameters)
     finally:
-        if narrowed is not None:
-            dataset.connection.unregister("certain")
-            dataset.connection.unregister("unsure")
+        for name in given:
+            dataset.connection.unregister(name)
     hits = tuple(Hit(*row[1:]) for row in rows if row[1] is not None)
     return Found(rows[0][0], hits, narrowed is not None)
+
+
+def _reading(dataset: Dataset, condition: str, chosen: str) -> list[str]:
+    """Queries for the keys of calls of which a text holds the needle, each for a thread.
+
+    By itself the database begins a second one where a table has 122,880 rows.
+    """
+    fields = {name: condition.replace("{}", name) for name in _FIELDS}
+    queries = [f"SELECT call_key FROM tool_calls {chosen} WHERE {fields['input_text']}"]
+    (last,) = dataset.row(f"SELECT coalesce(max(rowid), 0) FROM {dataset.texts}")
+    share = last // _PARTS + 1
+    return queries + [
+        "SELECT call_key FROM"
+        f" (FROM {dataset.texts} WHERE rowid >= {first} AND rowid < {first + share}) {chosen}"
+        f" WHERE {fields['output_text']} OR {fields['output_json']}"
+        for first in range(0, last + 1, share)
+    ]
 
 
 def holding_of(needle: str, *, ignore_case: bool) -> tuple[str, dict[str, object]]:
@@ -151,11 +170,7 @@ def _pattern_of(character: str, *, ignore_case: bool) -> str:
     return f"[{character.lower()}{character.upper()}]"
 
 
-_READ = """
-SELECT call_key FROM tool_calls {semi} WHERE {input_text}
-UNION
-SELECT call_key FROM tool_results {semi} WHERE {output_text} OR {output_json}
-"""
+_UNSURE = "SEMI JOIN unsure USING (call_key)"
 _QUERY = """
 WITH holding AS ({holding}), found AS MATERIALIZED (
     SELECT c.call_key, s.agent, s.native_session_id, c.tool_name, c.called_at_ms

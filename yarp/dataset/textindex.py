@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from yarp.dataset import words
 from yarp.dataset.indexing import forget, path_of
+from yarp.dataset.wordlist import FiledWords, HeldWords, Narrowed
 from yarp.errors import StorageError
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ _WORDS_ASKED = 2
 # So much text is read as fast as it is narrowed for a needle of several words, or for a letter.
 _SMALL_BYTES = 256 << 20
 _SHORT_CHARACTERS = 2
+# In memory an index takes a third of the bytes of its texts.
+_MOST_HELD_BYTES = 1 << 30
 # Choosing this share of the calls takes longer than to read them all.
 _MANY_SHARE = 5
 
@@ -217,70 +220,92 @@ def _told(path: str) -> Iterator[None]:
         raise StorageError(f"{path} cannot be written: {type(error).__name__}") from error
 
 
-@attrs.frozen
-class Narrowed:
-    """Keys of calls (`call_key`): those that hold a needle, and those that have to be read."""
-
-    certain: pa.Table
-    unsure: pa.Table
-
-
 class TextIndex:
     """An index open for reading."""
 
-    def __init__(self, connection: DuckDBPyConnection) -> None:
+    def __init__(self, connection: DuckDBPyConnection, path: str) -> None:
         self._connection = connection
+        self._path = path
         always = connection.sql("SELECT DISTINCT call_key FROM texts WHERE always")
         self._always = always.to_arrow_table()
         self._calls = int(_one(connection, "SELECT count(DISTINCT call_key) FROM texts"))
         self._stamp = _one(connection, "SELECT stamp FROM info")
         self._text_bytes = int(_one(connection, "SELECT text_bytes FROM info"))
+        self._words: FiledWords | HeldWords = FiledWords(connection)
+        self._current: Dataset | None = None
 
     @classmethod
     def open(cls, database: str) -> TextIndex | None:
         """The index of a database; None when there is none that can be read."""
-        connection = _open(path_of(database))
-        return None if connection is None else cls(connection)
+        import duckdb
+
+        path = path_of(database)
+        connection = _open(path)
+        if connection is None:
+            return None
+        try:
+            return cls(connection, path)
+        except duckdb.Error:  # damaged; to be made anew
+            connection.close()
+            forget(path)
+            return None
 
     def close(self) -> None:
         """Let the file go."""
         self._connection.close()
 
-    def is_current(self, dataset: DuckDBPyConnection) -> bool:
+    def hold(self) -> bool:
+        """Take the words into memory, unless they are too many.
+
+        False: the index is damaged, and is removed to be made anew.
+        """
+        import duckdb
+
+        try:
+            if self._text_bytes <= _MOST_HELD_BYTES:
+                self._words = HeldWords(self._connection)
+        except duckdb.Error:
+            self._give_up()
+            return False
+        return True
+
+    def is_current(self, dataset: Dataset) -> bool:
         """Whether it was made from the rows that the dataset has now."""
-        return bool(self._stamp == stamp_of(dataset))
+        # Nobody writes what is open to be read.
+        if dataset.is_written or self._current is not dataset:
+            fits = self._stamp == stamp_of(dataset.connection)
+            self._current = dataset if fits else None
+        return self._current is dataset
 
     def narrow(self, needle: str, *, ignore_case: bool = False) -> Narrowed | None:
-        """The calls in which the needle can stand; None: reading all texts takes no longer."""
+        """The calls in which the needle can stand; None: reading all texts takes no longer.
+
+        None as well where the index is damaged; it is removed then, to be made anew.
+        """
+        import duckdb
+
         wanted = words.parts(needle)
         if not wanted:
             return None
         telling = wanted[0].word == needle and len(needle) > _SHORT_CHARACTERS
         if not telling and self._text_bytes < _SMALL_BYTES:
             return None
-        queries, values = [], []
-        for part in sorted(wanted, key=lambda one: len(one.word))[-_WORDS_ASKED:]:
-            # Lowered by the database, as texts are: Python makes two characters of some.
-            word, given = ("lower(word)", "lower(?)") if ignore_case else ("word", "?")
-            if part.begins and part.ends:
-                condition = f"{word} = {given}"
-            elif part.begins or part.ends:
-                condition = f"{'starts' if part.begins else 'ends'}_with({word}, {given})"
-            else:
-                condition = f"contains({word}, {given})"
-            queries.append(f"(SELECT DISTINCT unnest(texts) AS text FROM words WHERE {condition})")
-            values.append(part.word)
-        found = self._connection.sql(
-            "SELECT DISTINCT call_key FROM texts SEMI JOIN "
-            f"({' INTERSECT '.join(queries)}) USING (text)",
-            params=values,
-        ).to_arrow_table()
+        asked = sorted(wanted, key=lambda one: len(one.word))[-_WORDS_ASKED:]
+        try:
+            found = self._words.calls(asked, ignore_case=ignore_case)
+        except duckdb.Error:
+            self._give_up()
+            return None
         # What stands inside of one word is all that was asked for.
         if wanted[0].word == needle:
             return Narrowed(found, self._always)
         if found.num_rows * _MANY_SHARE > self._calls:
             return None
         return Narrowed(found.slice(0, 0), pa.concat_tables([found, self._always]))
+
+    def _give_up(self) -> None:
+        self._stamp = self._current = None
+        forget(self._path)
 
 
 def _open_to_write(path: str, temporary: str, room: int) -> DuckDBPyConnection:
