@@ -36,3 +36,10 @@ def test_unequal_parts_have_unequal_encodings(one, other):
 @given(parts)
 def test_the_same_parts_give_the_same_key(values):
     assert keys.key(*values) == keys.key(*values)
+
+
+@given(parts, parts)
+def test_keys_that_begin_alike_are_those_of_all_their_parts(first, rest):
+    family = keys.Family(*first)
+    assert family.key(*rest) == keys.key(*first, *rest)
+    assert family.digest(*rest) == keys.digest(*first, *rest)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from yarp import paths
 from yarp.dataset import rowgroups
+from yarp.dataset.indexing import pays
 from yarp.dataset.temporary import TemporaryDirectory
 from yarp.errors import DataError, PermissionsTooOpen, StorageError
 
@@ -29,9 +30,11 @@ MOST_BYTES = 10_000_000_000
 
 NEEDS = "the dataset needs DuckDB and PyArrow: pip install 'yarp-core[dataset]'"
 SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_indexes.sql")
-# 0.3 s slower on 200 MB than with 4 GB; with the text index beside it an import takes 430 MB then,
-# and 460 with 128. Indexes need a part of the file's size, and so much a row at most.
-_MEMORY_BYTES = 96 << 20
+# As fast on 200 MB as with 4 GB; an import takes 340 MB then, and a quarter more of processor time
+# with the 96 MB that are left beside the text index. Indexes need a part of the file's size, and so
+# much a row at most.
+_MEMORY_BYTES = 224 << 20
+_MEMORY_BYTES_BESIDE_INDEX = 96 << 20
 _INDEX_ROW_BYTES = 1536
 _READ_TOGETHER = 2  # by as many threads, or by one that copies them
 _MOST_MEMORY_BYTES = 4 << 30
@@ -268,7 +271,8 @@ class Dataset:
             texts += used
         if self._has_short_groups:
             texts = max(texts, _READ_TOGETHER * rowgroups.MOST_BYTES)
-        return min(_MEMORY_BYTES + indexes + texts, _MOST_MEMORY_BYTES)
+        least = _MEMORY_BYTES_BESIDE_INDEX if pays(self.path) else _MEMORY_BYTES
+        return min(least + indexes + texts, _MOST_MEMORY_BYTES)
 
     def _set_memory(self, byte_count: int) -> None:
         self._memory = byte_count
@@ -336,7 +340,8 @@ def _connect(
         "python_enable_replacements": "false",
         "checkpoint_threshold": _CHECKPOINT,
         "memory_limit": f"{_READING_MEMORY_BYTES}B",
-        "threads": str(min(4, os.cpu_count() or 1)),
+        # Several threads copy what is inserted once more than one does.
+        "threads": str(min(4, os.cpu_count() or 1) if readonly else 1),
         "temp_directory": directory or "",
         "max_temp_directory_size": f"{_MOST_TEMPORARY_BYTES if directory else 0}B",
     }

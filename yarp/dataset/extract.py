@@ -97,6 +97,12 @@ class _Extraction:
         self._writer = Writer(run.dataset, run.key, indexing)
 
     def run(self) -> Report:
+        try:
+            return self._run_all()
+        finally:
+            self._writer.close()
+
+    def _run_all(self) -> Report:
         for option in self._importer.options:
             if option.flag in self._roots:
                 self._root_key(option.source_kind, self._roots[option.flag])

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from yarp.dataset.beside import Beside
 from yarp.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from concurrent.futures import Future
 
     from yarp.dataset import textindex
     from yarp.dataset.database import Dataset
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 PAYS_BYTES = 384 << 20
 """A database of this size has about 250 MB of texts, which are searched in 0.1 s; to make their
 index takes as long as a third of their import."""
-
-# Groups of items whose texts are in memory until their words are found, beside the next one.
-_MOST_WAITING = 1
 
 
 def path_of(database: str) -> str:
@@ -84,8 +81,8 @@ class Indexing:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._pool = ThreadPoolExecutor(1)
-        self._waiting: list[Future[None]] = []
+        self._beside = Beside()
+        self._taken = False
         self._growing: textindex.Growing | None = None
         self._given_up = False
 
@@ -93,21 +90,21 @@ class Indexing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._beside.close()
         self._let_go()
 
     def take(self, calls: list[Row], results: list[Row], *, at_once: bool = False) -> None:
         """Take rows of tool_calls and tool_results that were committed and that are new.
 
+        Those taken before are listed then: the texts of one group are in memory, no more.
         `at_once`: they are so large that nothing else should be in memory beside them.
         """
         if self._given_up or not (calls or results) or not self._is_wanted():
             return
-        while len(self._waiting) >= _MOST_WAITING:
-            self._waiting.pop(0).result()
-        self._waiting.append(self._pool.submit(self._add, calls, results))
+        self._taken = True
+        self._beside.start(partial(self._add, calls, results))
         if at_once:
-            self._waiting.pop().result()
+            self._beside.wait()
 
     def finish(self) -> textindex.Update | None:
         """Make the index that of the dataset as it is now; None where none pays.
@@ -119,14 +116,12 @@ class Indexing:
             return None
         from yarp.dataset import textindex  # with Arrow
 
-        for each in self._waiting:
-            each.result()
-        self._waiting.clear()
+        self._beside.wait()
         growing, self._growing = self._growing, None
         return textindex.update(self._dataset, growing=growing)
 
     def _is_wanted(self) -> bool:
-        return bool(self._growing or self._waiting) or pays(self._dataset.path)
+        return self._taken or pays(self._dataset.path)
 
     def _add(self, calls: list[Row], results: list[Row]) -> None:
         from yarp.dataset import textindex  # with Arrow; most runs find nothing new

@@ -62,6 +62,8 @@ def ingest(
             except BaseException:
                 taking.fail()
                 raise
+            finally:
+                taking.close()
         assert taking.report is not None  # noqa: S101 - `end` has seen to it
         yield taking.report
         number, first = taking.number, next(left, b"")
@@ -158,7 +160,13 @@ class _Ingest:
     def fail(self) -> None:
         """Say that the run failed."""
         if self._run is not None:
+            self._writer.close()
             self._run.end_badly()
+
+    def close(self) -> None:
+        """Let go of what a run holds."""
+        if self._run is not None:
+            self._writer.close()
 
     def _broken(self, what: str) -> FrameError:
         return FrameError(f"frame {self.number}: {what}")
@@ -179,6 +187,7 @@ class _Ingest:
         self._outside()
         assert self._run is not None  # noqa: S101 - as `take` has seen
         place = (_text(value["kind"]), _text(value["path"]))
+        self._writer.flush()
         key = self._roots[place] = self._run.root(*place)
         self._known[key] = self._run.known([key])
 

@@ -17,25 +17,45 @@ if TYPE_CHECKING:
 WORD = 8
 """Lengths, and parts that are integers, take this many bytes, most significant first."""
 
+_SIZES = [size.to_bytes(WORD, "big") for size in range(256)]
+
 
 def encode(parts: Iterable[Part | None]) -> bytes:
     """The bytes that a key is the digest of; None is an empty part.
 
+    Of several lists of parts, one behind the other, they are the bytes of each, joined.
     Raises TypeError or OverflowError for a part that is no str, bytes or 64-bit integer.
     """
-    out = []
+    out: list[bytes] = []
     for part in parts:
-        if isinstance(part, str):
-            data = part.encode("utf-8", "surrogatepass")
-        elif isinstance(part, int):
-            data = part.to_bytes(WORD, "big", signed=part < 0)
+        if type(part) is str:
+            data = part.encode() if part.isascii() else part.encode("utf-8", "surrogatepass")
         elif part is None:
             data = b""
+        elif isinstance(part, int):
+            data = part.to_bytes(WORD, "big", signed=part < 0)
+        elif isinstance(part, str):
+            data = part.encode("utf-8", "surrogatepass")
         else:
             data = bytes(memoryview(part))
-        out.append(len(data).to_bytes(WORD, "big"))
-        out.append(data)
+        size = len(data)
+        out += (_SIZES[size] if size < len(_SIZES) else size.to_bytes(WORD, "big"), data)
     return b"".join(out)
+
+
+class Family:
+    """Keys whose first parts are the same ones."""
+
+    def __init__(self, *first: Part | None) -> None:
+        self._first = encode(first)
+
+    def key(self, *parts: Part | None) -> str:
+        """The key of the first parts and these."""
+        return hashlib.sha256(self._first + encode(parts)).hexdigest()
+
+    def digest(self, *parts: Part | None) -> bytes:
+        """The same as 32 bytes."""
+        return hashlib.sha256(self._first + encode(parts)).digest()
 
 
 def key(*parts: Part | None) -> str:
@@ -70,4 +90,7 @@ def session(unix_user: str, agent: str, native_session_id: str) -> str:
 
 def result(call_key: str, result_sha256: bytes) -> str:
     """The key of a result."""
-    return key("result", call_key, result_sha256)
+    return _RESULTS.key(call_key, result_sha256)
+
+
+_RESULTS = Family("result")

@@ -59,6 +59,9 @@ class ItemRows:
         self.unix_user = unix_user
         self.agent = agent
         self.source_item_key = source_item_key
+        self._keys_of_calls = keys.Family("call", unix_user, agent)
+        self._keys_of_copies = keys.Family("copies", unix_user, agent)
+        self._keys_of_observations = keys.Family("observation", source_item_key)
         self.sessions: dict[str, tuple[Any, ...]] = {}
         self.calls: dict[str, CallRow] = {}
         self.results: dict[str, tuple[Any, ...]] = {}
@@ -140,9 +143,7 @@ class ItemRows:
     def _call_key(self, identity: tuple[Part, ...]) -> str:
         key = self._call_keys.get(identity)
         if key is None:
-            key = self._call_keys[identity] = keys.key(
-                "call", self.unix_user, self.agent, *identity
-            )
+            key = self._call_keys[identity] = self._keys_of_calls.key(*identity)
         return key
 
     def _target(self, target: Call | Result) -> str:
@@ -160,7 +161,7 @@ class ItemRows:
     def _link(self, own_key: str, copy_of: tuple[Part, ...] | None, session: str | None) -> Link:
         group = None
         if copy_of is not None:
-            group = keys.digest("copies", self.unix_user, self.agent, *copy_of)
+            group = self._keys_of_copies.digest(*copy_of)
         link = self.links.get((own_key, group))
         if link is None:
             link = self.links[own_key, group] = Link(own_key, group, session)
@@ -269,7 +270,7 @@ class ItemRows:
         place: Part | None = seen.byte_offset
         if place is None:
             place = seen.sqlite_blob_id if seen.sqlite_blob_id is not None else seen.sqlite_rowid
-        key = keys.key("observation", self.source_item_key, place, seen.content_index, target)
+        key = self._keys_of_observations.key(place, seen.content_index, target)
         call_key = result_key = None
         if type(seen.target) is Call:
             call_key = target

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Row = tuple[Any, ...]
+
+_LONG_CHARACTERS = 1000
 
 
 def arrow_type(duckdb_type: str) -> pa.DataType:
@@ -30,6 +34,26 @@ def arrow_type(duckdb_type: str) -> pa.DataType:
         "UTINYINT": pa.uint8(),
     }
     return types[duckdb_type]
+
+
+def _array(values: Sequence[Any], kind: pa.DataType, pool: pa.MemoryPool) -> pa.Array:
+    import pyarrow as pa
+
+    if not pa.types.is_large_string(kind) or not any(_is_long(each) for each in values):
+        return pa.array(values, kind, memory_pool=pool)
+    # A buffer that grows with each long text is copied again and again.
+    data = [b"" if each is None else each.encode() for each in values]
+    ends = array("q", accumulate(map(len, data), initial=0))
+    missing = values.count(None)
+    there = None
+    if missing:
+        there = pa.array([each is not None for each in values], pa.bool_()).buffers()[1]
+    texts = pa.py_buffer(b"".join(data))
+    return pa.LargeStringArray.from_buffers(len(data), pa.py_buffer(ends), texts, there, missing)
+
+
+def _is_long(text: str | None) -> bool:
+    return text is not None and len(text) > _LONG_CHARACTERS
 
 
 class Tables:
@@ -71,7 +95,7 @@ class Tables:
         turned = list(zip(*rows, strict=True)) or [()] * len(columns)
         table = pa.table(
             {
-                name: pa.array(values, arrow_type(kind), memory_pool=pool)
+                name: _array(values, arrow_type(kind), pool)
                 for (name, kind), values in zip(columns, turned, strict=True)
             }
         )

@@ -7,11 +7,13 @@ ones are inserted, and those that it alone held and holds no more are dropped. S
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
 from yarp.dataset import doubt
+from yarp.dataset.beside import Beside
 from yarp.dataset.outcome import Outcome, unusable
 from yarp.dataset.rows import ImporterFault, issue_rows
 from yarp.dataset.settle import settle
@@ -48,11 +50,16 @@ class Counts:
 
 
 class Writer:
-    """Gathers outcomes and commits them in groups, on behalf of one run."""
+    """Gathers outcomes and commits them in groups, on behalf of one run.
+
+    A group is committed while the next one is gathered: until `flush` or `close` the dataset's
+    connection is the writer's.
+    """
 
     def __init__(self, dataset: Dataset, run_key: str, indexing: Indexing | None = None) -> None:
         self.counts = Counts()
         self._indexing = indexing
+        self._beside = Beside()
         self._dataset = dataset
         self._run_key = run_key
         self._tables = Tables(dataset.connection)
@@ -62,23 +69,35 @@ class Writer:
         (self._empty,) = dataset.row("SELECT count(*) = 0 FROM sessions")
 
     def add(self, outcome: Outcome) -> None:
-        """Take an outcome; a full group is committed. Raises `SizeLimitReached`."""
+        """Take an outcome; a full group is committed. Raises what the one before came to."""
         self._group.append(outcome)
         if outcome.rows is not None:
             self._bytes += outcome.rows.byte_count
             self._rows += outcome.rows.row_count
         if self._bytes + _ROW_BYTES * self._rows > GROUP_BYTES:
-            self.flush()
+            self._start()
 
     def flush(self) -> None:
-        """Commit what was gathered."""
-        group, self._group = self._group, []
-        size, self._bytes = self._bytes, 0
-        count, self._rows = self._rows, 0
+        """Commit what was gathered. Raises `SizeLimitReached`."""
+        self._start()
+        self._beside.wait()
+
+    def close(self) -> None:
+        """Wait for what is being committed; what was gathered since is given up."""
+        self._beside.close()
+
+    def _start(self) -> None:
+        group, byte_count, row_count = self._group, self._bytes, self._rows
+        self._group, self._bytes, self._rows = [], 0, 0
         if group:
-            self._dataset.divide(size, _most_rows(group))
-            self._dataset.require_room(size, count + 2 * len(group))
-            self._commit(group)
+            self._beside.start(partial(self._write, group, byte_count, row_count))
+        if byte_count > 2 * GROUP_BYTES:  # nothing else should be in memory beside it
+            self._beside.wait()
+
+    def _write(self, group: list[Outcome], byte_count: int, row_count: int) -> None:
+        self._dataset.divide(byte_count, _most_rows(group))
+        self._dataset.require_room(byte_count, row_count + 2 * len(group))
+        self._commit(group)
 
     def settle(self, later: Collection[str] = ()) -> None:
         """Commit what was gathered and bring everything to the end of a run.

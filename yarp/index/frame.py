@@ -16,7 +16,7 @@ import orjson
 from yarp.errors import DataError
 from yarp.sources.beneath import open_file, placed
 from yarp.sources.jsonl import Line
-from yarp.sources.values import has_long_number, parse_json
+from yarp.sources.values import may_be_rounded, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,7 +190,7 @@ def _frame(seq: int, offset: int, data: bytes, most_bytes: int, *, parse: bool) 
         return Frame(seq, offset, size, sha256)
     try:
         value = orjson.loads(data)
-        if has_long_number(data):
+        if may_be_rounded(value, data):
             value = parse_json(data, beyond=True)[0]
     except ValueError:
         try:

@@ -16,7 +16,7 @@ from attrs import frozen
 
 from yarp.sources.beneath import open_file, placed
 from yarp.sources.facts import Issue, Issues, Rejected
-from yarp.sources.values import has_long_number, parse_json
+from yarp.sources.values import has_long_number, may_be_rounded, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +148,6 @@ class JsonlFile:
                 number += len(block)
                 offset += len(block)
                 continue
-            long_numbers = has_long_number(block)
             records = block.split(b"\n")
             records.pop()  # what follows the last newline: nothing
             for data in records:
@@ -158,7 +157,7 @@ class JsonlFile:
                     continue
                 try:
                     value = orjson.loads(data)
-                    if long_numbers and has_long_number(data):
+                    if may_be_rounded(value, data):
                         value, _ = parse_json(data, beyond=True)
                 except ValueError:
                     value = self._odd(number, offset, data)

@@ -69,7 +69,7 @@ def parse_json(
     """
     try:
         value = orjson.loads(data)
-        if not has_long_number(data):
+        if not may_be_rounded(value, data):
             return value, False
     except ValueError:
         pass
@@ -100,6 +100,24 @@ def is_deeper(value: Any, most_depth: int) -> bool:
         if not level:
             return False
     return True
+
+
+def may_be_rounded(value: Any, data: bytes) -> bool:
+    """Whether the fast parser may have made floats, `value`, of integers that `data` holds."""
+    return _holds_float(value) and has_long_number(data)
+
+
+def _holds_float(value: Any) -> bool:
+    left = [value]
+    for each in left:
+        kind = type(each)
+        if kind is dict:
+            left += each.values()
+        elif kind is list:
+            left += each
+        elif kind is float:
+            return True
+    return False
 
 
 def has_long_number(data: bytes) -> bool:
