@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from yarp.dataset.rows import CallRow
     from yarp.dataset.tables import Row
 
-GROUP_BYTES = 8 << 20
+GROUP_BYTES = 16 << 20
 """Items are committed together until their texts make so many bytes."""
+
+_LARGE_BYTES = 24 << 20  # beside a group of one item, or nearly, nothing else should be in memory
 
 _ROW_BYTES = 512  # of an observation with its keys, about
 
@@ -91,7 +93,7 @@ class Writer:
         self._group, self._bytes, self._rows = [], 0, 0
         if group:
             self._beside.start(partial(self._write, group, byte_count, row_count))
-        if byte_count > 2 * GROUP_BYTES:  # nothing else should be in memory beside it
+        if byte_count > _LARGE_BYTES:
             self._beside.wait()
 
     def _write(self, group: list[Outcome], byte_count: int, row_count: int) -> None:
@@ -133,7 +135,7 @@ class Writer:
         self._count(group, written)
         if self._indexing is not None:
             size = sum(each.rows.byte_count for each in group if each.rows is not None)
-            large = size > 2 * GROUP_BYTES  # one item alone, or nearly
+            large = size > _LARGE_BYTES
             self._indexing.take(written.new_calls, written.new_results, at_once=large)
 
     def _count(self, group: list[Outcome], written: _Group) -> None:
