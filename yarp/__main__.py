@@ -29,9 +29,17 @@ def main(argv: list[str]) -> int:
     if module is None:
         # A host's extension starts this one with every session.
         module = "yarp.ingest.server" if argv[1:3] == ["archive", "ingest"] else "yarp.cli.root"
+        spare_collections()
     __import__(module)
     status: int = sys.modules[module].main(argv)
     return status
+
+
+def spare_collections() -> None:
+    """Have Python look for rubbish less often: there is none while modules are loaded."""
+    import gc
+
+    gc.set_threshold(20_000)
 
 
 def ready(program: str, *, streams: bool = True) -> bool:

@@ -2,7 +2,7 @@
 
 import sys
 
-from yarp.__main__ import ready
+from yarp.__main__ import ready, spare_collections
 
 
 def trace_index() -> int:
@@ -18,6 +18,7 @@ def toolcall_extractor() -> int:
 def _start(program: str, module: str, unwritable: int) -> int:
     if not ready(program):
         return unwritable
+    spare_collections()
     __import__(module)
     status: int = sys.modules[module].main()
     return status

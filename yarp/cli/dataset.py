@@ -449,4 +449,7 @@ def main() -> int:
     """Run `toolcall-extractor`."""
     from yarp.cli import root
 
-    return root.run(command, "toolcall-extractor", sys.argv[1:])
+    status = root.run(command, "toolcall-extractor", sys.argv[1:])
+    if sys.argv[1:2] == ["extract"]:
+        root.leave(status)
+    return status

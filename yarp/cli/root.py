@@ -10,8 +10,9 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import rich_click as click
 from click.exceptions import Exit, NoArgsIsHelpError
@@ -152,7 +153,17 @@ def root(ctx: click.Context) -> None:  # noqa: D103 - its help stands in _HELP
 
 def main(argv: list[str]) -> int:
     """Run the command line `argv` (program name first) and return its exit status."""
-    return run(root, "yarp", argv[1:])
+    status = run(root, "yarp", argv[1:])
+    if argv is sys.argv and argv[1:3] == ["dataset", "extract"]:
+        leave(status)
+    return status
+
+
+def leave(status: int) -> NoReturn:
+    """End the process: to close the interpreter takes a tenth of a run that finds nothing new."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    os._exit(status)
 
 
 def run(command: click.Command, name: str, words: list[str]) -> int:

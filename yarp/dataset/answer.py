@@ -56,7 +56,7 @@ def main() -> int:
 
 def _answer(asked: dict[str, Any]) -> Iterator[object]:
     try:
-        import duckdb
+        from yarp.dataset.engine import duckdb
     except ImportError:
         raise StorageError(NEEDS) from None
     seconds = asked["seconds"]
@@ -108,7 +108,7 @@ def _connect(
     database: str, memory_mib: int | None, threads: int
 ) -> tuple[duckdb.DuckDBPyConnection, int]:
     """A connection that can only read, and how many MiB it may fill."""
-    import duckdb
+    from yarp.dataset.engine import duckdb
 
     with told(database):
         connection = duckdb.connect(

@@ -93,7 +93,7 @@ class Dataset:
         self._most_temporary = _MOST_TEMPORARY_BYTES
         self._temporary: TemporaryDirectory | None = None
         self._filling: rowgroups.Filling | None = None
-        self._has_short_groups = False
+        self._has_short_groups: bool | None = None  # nobody has looked
         self._lock = lock
         self._umask: int | None = None
         self.texts = "tool_results"
@@ -172,7 +172,7 @@ class Dataset:
         """Close it; what was committed is in the file then, or in a short log beside it."""
         try:
             with told(self.path):
-                if self._has_short_groups and _size(f"{self.path}.wal") < rowgroups.MOST_LEFT_BYTES:
+                if self.is_written and self._leaves_its_log():
                     self.connection.execute("PRAGMA disable_checkpoint_on_shutdown")
                 self.connection.close()
         finally:
@@ -184,6 +184,21 @@ class Dataset:
             if self._umask is not None:
                 os.umask(self._umask)
                 self._umask = None
+
+    def _leaves_its_log(self) -> bool:
+        size = _size(f"{self.path}.wal")
+        if self._has_short_groups is None and size < rowgroups.SHORT_LOG_BYTES:
+            return True
+        self._look_at_groups()
+        return bool(self._has_short_groups) and size < rowgroups.MOST_LEFT_BYTES
+
+    def _look_at_groups(self) -> None:
+        """Before rows are written, or row groups: whether some are to be kept short."""
+        if self._has_short_groups is None:
+            self._has_short_groups = _has_short_groups(self.connection, self.path)
+            if self._has_short_groups:
+                self._set_memory(self._needed_memory(_size(self.path)))
+                rowgroups.keep_short(self.connection)
 
     def rows(self, statement: str, values: object = None) -> list[tuple[Any, ...]]:
         """All rows that a statement gives."""
@@ -211,6 +226,7 @@ class Dataset:
         Before a transaction; `rows` is that of the table that gets most.
         """
         with told(self.path):
+            self._look_at_groups()
             if self._filling is None:
                 self._filling = rowgroups.Filling.of(self.connection)
             if self._filling.add(rows, byte_count) and rowgroups.can_end():
@@ -294,11 +310,9 @@ class Dataset:
         self._rows = _ROWS_OF_A_RESULT * results
         size = _size(self.path)
         with told(self.path):
-            short = _has_short_groups(self.connection, self.path)
-            self._has_short_groups = short
             self._set_memory(self._needed_memory(size))
-            if short:
-                rowgroups.keep_short(self.connection)
+            if size <= rowgroups.MOST_BYTES:
+                self._look_at_groups()
         os.chmod(self.path, 0o600)
         with told(self.path):
             self.connection.execute(
@@ -328,7 +342,7 @@ def _connect(
     path: str, temporary: TemporaryDirectory, *, readonly: bool = False
 ) -> duckdb.DuckDBPyConnection:
     try:
-        import duckdb
+        from yarp.dataset.engine import duckdb
     except ImportError:
         raise StorageError(NEEDS) from None
     directory = temporary.path
@@ -364,7 +378,7 @@ def _connect(
 
 
 def _has_short_groups(connection: duckdb.DuckDBPyConnection, path: str) -> bool:
-    import duckdb
+    from yarp.dataset.engine import duckdb
 
     with suppress(duckdb.Error):  # no dataset; whoever reads it is told
         return _size(path) > rowgroups.MOST_BYTES and rowgroups.has_short(connection)
@@ -383,7 +397,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: str, *, readonly: bool)
 @contextmanager
 def told(path: str) -> Iterator[None]:
     """Around the use of a dataset: DuckDB's errors in our own words, which hold no content."""
-    import duckdb
+    from yarp.dataset.engine import duckdb
 
     damaged = f"{path} is damaged, or no dataset"
     try:
@@ -412,7 +426,7 @@ def _stopped(path: str, error: Exception) -> StorageError:
 
 
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
-    import duckdb
+    from yarp.dataset.engine import duckdb
 
     with suppress(duckdb.Error):  # it is rolled back already
         connection.execute("ROLLBACK")
@@ -440,7 +454,7 @@ def _files_in(directory: str) -> Iterator[str]:
 
 def reading_memory(connection: duckdb.DuckDBPyConnection, path: str) -> int:
     """Enough for what DuckDB reads at a time: 2,048 rows, for each of its threads."""
-    import duckdb
+    from yarp.dataset.engine import duckdb
 
     try:
         results = int(connection.execute("SELECT count(*) FROM tool_results").fetchall()[0][0])

@@ -7,7 +7,10 @@ that cannot be read keeps what it had. Source: seed 003, "Command line" and "Sta
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from attrs import define
 
 from yarp.dataset import keys, settle
 from yarp.dataset.database import told
@@ -21,16 +24,19 @@ from yarp.sources.beneath import shown
 from yarp.sources.facts import Issue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
 
     from yarp.dataset.database import Dataset
     from yarp.dataset.indexing import Indexing
     from yarp.dataset.run import Known
     from yarp.sources.importers import Importer, SourceItem
+    from yarp.sources.jsonl import Stat
 
     Progress = Callable[[int, int], None]
 
 _MOST_ROUNDS = 4
+_READERS = 2  # of files that were touched: hashing leaves the interpreter to others
 
 
 def check_roots(importer: Importer, roots: Mapping[str, str]) -> dict[str, str]:
@@ -80,6 +86,38 @@ def extract(
     return report
 
 
+@define(slots=True)
+class _Look:
+    """A known item as it looks now.
+
+    `may_be_equal`: it was touched, and its file may hold what it held. `content`: the state of
+    that file if it does.
+    """
+
+    stats: tuple[Stat | None, ...]
+    surroundings: bytes
+    is_unchanged: bool
+    may_be_equal: bool
+    content: Future[Stat | None] | None = None
+
+    @classmethod
+    def at(cls, item: SourceItem, known: Known) -> _Look:
+        """A look at the item, which is not opened."""
+        stats, surroundings = state(item)
+        is_unchanged = fingerprint(stats, surroundings) == known.fingerprint
+        may_be_equal = (
+            not is_unchanged
+            and known.surroundings == surroundings
+            and known.status != "rejected"
+            and not item.database
+            and item.refused is None
+            and stats[0] is not None
+            and stats[0].size_bytes == known.size_bytes == known.imported_byte_count
+            and known.prefix_sha256 is not None
+        )
+        return cls(stats, surroundings, is_unchanged, may_be_equal)
+
+
 class _Extraction:
     def __init__(
         self,
@@ -109,13 +147,14 @@ class _Extraction:
         issues, items = self._discover()
         known = self._run.known(set(self._root_keys.values()))
         unchanged = 0
-        for done, (key, item) in enumerate(items.items()):
-            self._progress(done, len(items))
-            outcome = self._look(key, item, known.get(key))
-            if outcome is None:
-                unchanged += 1
-            else:
-                self._writer.add(outcome)
+        with self._looks(items, known) as looks:
+            for done, (key, item) in enumerate(items.items()):
+                self._progress(done, len(items))
+                look = looks.get(key)
+                if look is not None and look.is_unchanged:
+                    unchanged += 1
+                else:
+                    self._writer.add(self._become(key, item, known.get(key), look))
         self._writer.flush()
         self._progress(len(items), len(items))
         self._run.note(issues)
@@ -172,29 +211,43 @@ class _Extraction:
             claims = settle.to_read_again(dataset)
         self._writer.settle([key for key in claims if claims[key] != given.get(key)])
 
-    def _look(self, key: str, item: SourceItem, known: Known | None) -> Outcome | None:
-        """What has become of an item; None where nothing has."""
+    @contextmanager
+    def _looks(
+        self, items: Mapping[str, SourceItem], known: Mapping[str, Known]
+    ) -> Iterator[dict[str, _Look]]:
+        """How the known items look now; the files of those that were touched are being read."""
         version = self._importer.adapter_version
-        if known is None or known.adapter_version != version or known.fingerprint is None:
-            return self._read(key, item, known)
-        stats, surroundings = state(item)
-        if fingerprint(stats, surroundings) == known.fingerprint:
-            return None
-        equal = (
-            known.surroundings == surroundings
-            and known.status != "rejected"
-            and not item.database
-            and item.refused is None
-            and stats[0] is not None
-            and stats[0].size_bytes == known.size_bytes
-            and known.prefix_sha256 is not None
-            and known.imported_byte_count is not None
-        )
-        if equal:
-            assert known.imported_byte_count is not None  # noqa: S101 - for the type checker
-            stat = same_content(item, known.imported_byte_count, known.prefix_sha256)
+        looks = {
+            key: _Look.at(item, known[key])
+            for key, item in items.items()
+            if key in known
+            and known[key].adapter_version == version
+            and known[key].fingerprint is not None
+        }
+        touched = [key for key, look in looks.items() if look.may_be_equal]
+        if not touched:
+            yield looks
+            return
+        from concurrent.futures import ThreadPoolExecutor  # most runs find nothing touched
+
+        pool = ThreadPoolExecutor(_READERS)
+        try:
+            for key in touched:
+                looks[key].content = pool.submit(
+                    same_content, items[key], known[key].size_bytes, known[key].prefix_sha256
+                )
+            yield looks
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _become(
+        self, key: str, item: SourceItem, known: Known | None, look: _Look | None
+    ) -> Outcome:
+        """What has become of an item that is new or has changed, if only in its state."""
+        if known is not None and look is not None and look.content is not None:
+            stat = look.content.result()
             if stat is not None:
-                mark = fingerprint((stat, *stats[1:]), surroundings)
+                mark = fingerprint((stat, *look.stats[1:]), look.surroundings)
                 return self._outcome(key, item, known).touched(known, stat, mark)
         return self._read(key, item, known)
 

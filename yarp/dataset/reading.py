@@ -188,10 +188,10 @@ def _stat_bytes(stat: Stat | None) -> bytes | None:
 
 
 def same_content(item: SourceItem, byte_count: int, sha256: bytes | None) -> Stat | None:
-    """The state of an item's file whose first bytes are still the same, or None."""
+    """The state of an item's file that holds so many bytes of this digest, and no more; or None."""
     try:
         with JsonlFile(item.path, item.root) as file:
-            if file.digest_of(byte_count) != sha256:
+            if file.before.size_bytes != byte_count or file.digest_of(byte_count) != sha256:
                 return None
             file.require_unchanged()
             return file.before

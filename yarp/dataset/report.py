@@ -208,9 +208,8 @@ def schema(dataset: Dataset) -> list[tuple[Any, ...]]:
 
 def expected_schema() -> list[tuple[Any, ...]]:
     """What `schema` gives for a new dataset."""
-    import duckdb
-
     from yarp.dataset.database import SCHEMA_FILES, Dataset
+    from yarp.dataset.engine import duckdb
 
     with duckdb.connect(":memory:") as connection:
         for name in SCHEMA_FILES:

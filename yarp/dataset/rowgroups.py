@@ -27,6 +27,9 @@ GROUP_ROWS = 4096
 MOST_LEFT_BYTES = 8 << 20
 """A log that is no longer than this may be left to the next run."""
 
+SHORT_LOG_BYTES = 64 << 10
+"""One so short is left of any large file: to look whether it has short groups takes longer."""
+
 _VECTOR_ROWS = 2048
 _BLOCK_BYTES = 256 << 10
 _LARGE = ("tool_calls", "tool_results")
@@ -77,14 +80,14 @@ def has_short(connection: duckdb.DuckDBPyConnection) -> bool:
 
 def can_end() -> bool:
     """Whether this DuckDB lets rows begin a row group after a checkpoint."""
-    import duckdb
+    from yarp.dataset.engine import duckdb
 
     return int(duckdb.__version__.partition(".")[0]) >= 2
 
 
 def keep_short(connection: duckdb.DuckDBPyConnection) -> None:
     """Have DuckDB put the rows of short groups together neither in the file nor on their way."""
-    import duckdb
+    from yarp.dataset.engine import duckdb
 
     connection.execute("SET max_vacuum_tasks = 0")
     # Of chunks of few rows it makes one of 2,048, texts and all, behind each filter and join.

@@ -88,7 +88,7 @@ class Run:
 
     def end_badly(self) -> None:
         """Say that the run failed, if that can still be said; the next opening says it else."""
-        import duckdb
+        from yarp.dataset.engine import duckdb
 
         with suppress(duckdb.Error):
             self.end("failed")

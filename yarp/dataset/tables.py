@@ -1,10 +1,10 @@
-"""Rows in and out of DuckDB as Arrow tables, whose types are those of the catalogue."""
+"""Rows in and out of DuckDB, mostly as Arrow tables, whose types are those of the catalogue."""
 
 from __future__ import annotations
 
+import sys
 from array import array
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 _LONG_CHARACTERS = 1000
+# For so few it pays not to load Arrow, and all of DuckDB's package with it.
+_FEW_VALUES = 1 << 14
 
 
 def arrow_type(duckdb_type: str) -> pa.DataType:
@@ -61,23 +63,19 @@ class Tables:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
+        self._columns: dict[str, list[tuple[str, str]]] = {}
 
-    @cached_property
-    def _columns(self) -> dict[str, list[tuple[str, str]]]:
-        found = self._connection.execute(
-            "SELECT CASE schema_name WHEN 'main' THEN '' ELSE schema_name || '.' END || table_name,"
-            " column_name, data_type FROM duckdb_columns() WHERE NOT internal"
-            " ORDER BY table_oid, column_index"
-        ).fetchall()
-        columns: dict[str, list[tuple[str, str]]] = {}
-        for table, column, kind in found:
-            columns.setdefault(table, []).append((column, kind))
-        return columns
+    def _columns_of(self, table: str) -> list[tuple[str, str]]:
+        found = self._columns.get(table)
+        if found is None:
+            asked = f"SELECT name, type FROM pragma_table_info('{table}') ORDER BY cid"
+            found = self._columns[table] = self._connection.execute(asked).fetchall()
+        return found
 
     def insert(self, table: str, rows: Sequence[Row]) -> None:
         """Insert whole rows."""
         if rows:
-            with self._registered(rows, self._columns[table]) as name:
+            with self._registered(rows, self._columns_of(table)) as name:
                 self._connection.execute(f"INSERT INTO {table} SELECT * FROM {name}")
 
     @contextmanager
@@ -88,11 +86,15 @@ class Tables:
 
     @contextmanager
     def _registered(self, rows: Sequence[Row], columns: list[tuple[str, str]]) -> Iterator[str]:
+        turned = list(zip(*rows, strict=True)) or [()] * len(columns)
+        if len(rows) * len(columns) <= _FEW_VALUES and not _has_arrow():
+            with self._listed(turned, columns) as name:
+                yield name
+            return
         import duckdb
         import pyarrow as pa
 
         pool = pa.system_memory_pool()  # the others keep what was given back
-        turned = list(zip(*rows, strict=True)) or [()] * len(columns)
         table = pa.table(
             {
                 name: _array(values, arrow_type(kind), pool)
@@ -105,3 +107,21 @@ class Tables:
         finally:
             with suppress(duckdb.Error):  # the transaction failed; the next table takes the name
                 self._connection.unregister("given")
+
+    @contextmanager
+    def _listed(
+        self, turned: Sequence[Sequence[Any]], columns: list[tuple[str, str]]
+    ) -> Iterator[str]:
+        from yarp.dataset.engine import duckdb
+
+        lists = ", ".join(f"unnest(?::{kind}[]) AS {name}" for name, kind in columns)
+        self._connection.execute(f"CREATE TEMP TABLE given AS SELECT {lists}", [*map(list, turned)])
+        try:
+            yield "given"
+        finally:
+            with suppress(duckdb.Error):  # the transaction failed, and it is gone
+                self._connection.execute("DROP TABLE given")
+
+
+def _has_arrow() -> bool:
+    return "pyarrow" in sys.modules

@@ -7,6 +7,7 @@ ones are inserted, and those that it alone held and holds no more are dropped. S
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,9 @@ class Writer:
             self._beside.wait()
 
     def _write(self, group: list[Outcome], byte_count: int, row_count: int) -> None:
-        self._dataset.divide(byte_count, _most_rows(group))
+        rows = _most_rows(group)
+        if rows:
+            self._dataset.divide(byte_count, rows)
         self._dataset.require_room(byte_count, row_count + 2 * len(group))
         self._commit(group)
 
@@ -114,15 +117,13 @@ class Writer:
 
     def _commit(self, group: list[Outcome]) -> None:
         """Commit a group; of one that cannot be stored, each item on its own."""
-        import duckdb
-        import pyarrow as pa
-
-        unfit = (duckdb.IntegrityError, duckdb.DataError, pa.ArrowException, ImporterFault)
         try:
             with self._dataset.transaction():
                 written = _Group(self._tables, self._dataset, self._run_key, group)
                 written.write(look_up=not self._empty)
-        except (*unfit, OverflowError, TypeError, ValueError):
+        except Exception as error:
+            if not _is_unfit(error):
+                raise
             if len(group) > 1:
                 for outcome in group:
                     self._commit([outcome])
@@ -456,6 +457,17 @@ _STATE_COLUMNS = (
     "imported_byte_count",
     "prefix_sha256",
 )
+
+
+def _is_unfit(error: Exception) -> bool:
+    """Whether it says that a row cannot be stored."""
+    from yarp.dataset.engine import duckdb
+
+    kinds = [duckdb.IntegrityError, duckdb.DataError, ImporterFault]
+    arrow = sys.modules.get("pyarrow")  # else it was not asked
+    if arrow is not None:
+        kinds.append(arrow.ArrowException)
+    return isinstance(error, (*kinds, OverflowError, TypeError, ValueError))
 
 
 def _portions(results: list[Row]) -> Iterator[list[Row]]:
