@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from yarp import canonical, paths
+from yarp import paths
 from yarp.archive.read import CallRow, Reader, Source
 from yarp.errors import ArchiveCorrupt, YarpError
 from yarp.sources.content import without_copies
-from yarp.sources.facts import Call, Issue, Observation, Rejected, Result, Session
+from yarp.sources.facts import Call, Issue, Kept, Observation, Rejected, Result, Session
 from yarp.sources.importers import Importer, SourceItem, SourceOption
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def importer() -> Importer:
     usual = os.path.join(share, "yarp", "tool-calls.sqlite3")
     return Importer(
         AGENT,
-        adapter_version=1,
+        adapter_version=2,
         options=[
             SourceOption(
                 "archive",
@@ -56,7 +56,7 @@ def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
 
 
 def facts(item: SourceItem) -> Iterator[SourceFact]:
-    """What the archive holds, the oldest call last."""
+    """What the archive holds, the oldest call last; of what is as it was, only that."""
     connection = item.sqlite()
     try:
         reader = Reader.over(item.path, connection)
@@ -66,14 +66,16 @@ def facts(item: SourceItem) -> Iterator[SourceFact]:
         "SELECT agent, account, source_session_id, started_at_ms FROM sessions"
     ):
         yield Session("/".join(names), started_at_ms)
-    for row in reader.calls():
-        yield from _call(reader, row)
+    for row, digest in reader.states():
+        if item.places.get(row.archive_ref) == digest:
+            yield Kept(row.archive_ref)
+        else:
+            yield from _call(reader, row, digest)
 
 
-def _call(reader: Reader, row: CallRow) -> Iterator[SourceFact]:
+def _call(reader: Reader, row: CallRow, digest: bytes) -> Iterator[SourceFact]:
     snapshots = reader.snapshots(row.call_id)
     before = snapshots.get(("input", "before"))
-    digests = b"".join(snapshots[key].sha256 for key in sorted(snapshots))
     session = f"{row.agent}/{row.account}/{row.source_session_id}"
     try:
         value = None if before is None else orjson.loads(reader.payload(before.sha256))
@@ -94,7 +96,7 @@ def _call(reader: Reader, row: CallRow) -> Iterator[SourceFact]:
         model=row.model,
         working_directory=row.working_directory,
     )
-    yield from (call, _seen(row, call, "tool_call", digests))
+    yield from (call, _seen(row, call, "tool_call", digest))
     if row.status != "finished":
         return
     result = Result(
@@ -104,17 +106,16 @@ def _call(reader: Reader, row: CallRow) -> Iterator[SourceFact]:
         is_error=row.is_error,
         returned_at_ms=row.finished_at_ms,
     )
-    yield from (result, _seen(row, result, "result", digests))
+    yield from (result, _seen(row, result, "result", digest))
 
 
-def _seen(row: CallRow, target: Call | Result, kind: str, digests: bytes) -> Observation:
-    said = f"{row.archive_ref} {row.status} {row.is_error} {row.finished_at_ms} ".encode()
+def _seen(row: CallRow, target: Call | Result, kind: str, digest: bytes) -> Observation:
     return Observation(
         target,
         kind,
         sqlite_rowid=row.call_id,
         sqlite_blob_id=row.archive_ref,
-        record_sha256=canonical.sha256(said + digests),
+        record_sha256=digest,
     )
 
 

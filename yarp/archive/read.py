@@ -36,6 +36,12 @@ _SNAPSHOT = (
     "p.sha256 FROM snapshots n JOIN payloads p ON p.sha256 = n.payload_sha256 "
     "WHERE n.tool_call_id = ?"
 )
+# A text that is another one whenever any snapshot of the call is.
+_STATE = (
+    "(SELECT group_concat(n.subject || ' ' || n.stage || ' ' || hex(n.media_type) || ' ' || "
+    "hex(n.source_completeness) || ' ' || n.captured_at_ms || ' ' || hex(n.payload_sha256)) "
+    "FROM snapshots n WHERE n.tool_call_id = c.id)"
+)
 _CALLS = f"SELECT {_CALL_COLUMNS} FROM tool_calls c JOIN sessions s ON s.id = c.session_id"  # noqa: S608 - constants only
 
 
@@ -219,6 +225,18 @@ class Reader:
         statement = f"{_CALLS}{where} ORDER BY c.started_at_ms DESC, c.id DESC LIMIT ?"
         for row in self._rows(statement, values):
             yield CallRow(*row)
+
+    def states(self) -> Iterator[tuple[CallRow, bytes]]:
+        """Every call, the newest first, with a digest of all that the archive holds of it.
+
+        Payloads count by their digests, so none of them is read.
+        """
+        statement = (
+            f"SELECT {_CALL_COLUMNS}, {_STATE} FROM tool_calls c "  # noqa: S608 - constants only
+            "JOIN sessions s ON s.id = c.session_id ORDER BY c.started_at_ms DESC, c.id DESC"
+        )
+        for row in self._rows(statement, ()):
+            yield CallRow(*row[:-1]), canonical.sha256(repr(row).encode())
 
     def snapshot(self, call_id: int, subject: str, stage: str) -> Source | None:
         """One snapshot of a call, or None."""

@@ -15,6 +15,7 @@ from attrs import define
 from yarp.dataset import keys, settle
 from yarp.dataset.database import told
 from yarp.dataset.outcome import Outcome
+from yarp.dataset.places import places
 from yarp.dataset.reading import discovered, fingerprint, read, same_content, state
 from yarp.dataset.rows import ItemRows
 from yarp.dataset.run import Report, Run
@@ -203,7 +204,7 @@ class _Extraction:
             if not here:
                 break
             for key in sorted(here):
-                outcome = self._read(key, items[key].unread(), known.get(key))
+                outcome = self._read(key, items[key].unread(), known.get(key), whole=True)
                 outcome.claims = given[key] = claims[key]
                 self._writer.add(outcome)
             self._writer.flush()
@@ -262,14 +263,29 @@ class _Extraction:
             known=known is not None,
         )
 
-    def _read(self, key: str, item: SourceItem, known: Known | None) -> Outcome:
+    def _is_current(self, known: Known) -> bool:
+        """Whether the rows of an item are what this importer made of it.
+
+        A rejected one has those of an earlier reading, by who knows which version; one in doubt
+        may have less.
+        """
+        version = self._importer.adapter_version
+        is_sure = known.fingerprint is not None
+        return is_sure and known.status == "complete" and known.adapter_version == version
+
+    def _read(
+        self, key: str, item: SourceItem, known: Known | None, *, whole: bool = False
+    ) -> Outcome:
         dataset = self._run.dataset
         item.private_directory = dataset.directory
         if item.database:
             item.most_copy_bytes = max(0, dataset.most_bytes - dataset.used_bytes())
+            if known is not None and not whole and self._is_current(known):
+                self._writer.flush()  # until then the connection is the writer's
+                item.places = places(dataset, key)
         if known is not None and not item.compressed:
             item.mark = known.imported_byte_count
-        rows = ItemRows(self._run.unix_user, self._importer.agent, key)
+        rows = ItemRows(self._run.unix_user, self._importer.agent, key, item.places)
         reading = read(self._importer, item, rows.add)
         if known is not None and reading.rejection is None and _was_reset(item, known):
             what = "the file is not a continuation of what was imported"

@@ -14,11 +14,20 @@ from attrs import define
 
 from yarp import canonical
 from yarp.dataset import keys
-from yarp.sources.facts import SINGLE_ISSUES, Call, Issue, Issues, Observation, Result, Session
+from yarp.sources.facts import (
+    SINGLE_ISSUES,
+    Call,
+    Issue,
+    Issues,
+    Kept,
+    Observation,
+    Result,
+    Session,
+)
 from yarp.sources.values import json_text, without_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from yarp.sources.facts import Part, SourceFact
 
@@ -52,10 +61,13 @@ class ItemRows:
     """The rows of one item, collected with `add`, complete after `finish`.
 
     `byte_count`: of the texts, roughly what the rows take. `sessions` by key: (row). The
-    issues are those of the importer alone; `issue_rows` makes rows of them.
+    issues are those of the importer alone; `issue_rows` makes rows of them. `kept`: places of
+    `places` whose rows stay as they are.
     """
 
-    def __init__(self, unix_user: str, agent: str, source_item_key: str) -> None:
+    def __init__(
+        self, unix_user: str, agent: str, source_item_key: str, places: Container[str] = ()
+    ) -> None:
         self.unix_user = unix_user
         self.agent = agent
         self.source_item_key = source_item_key
@@ -69,6 +81,8 @@ class ItemRows:
         self.links: dict[tuple[str, bytes | None], Link] = {}
         self.suspects: list[tuple[Any, ...]] = []
         self.issues = Issues()
+        self.kept: set[str] = set()
+        self._places = places
         self.byte_count = 0
         self._session_keys: dict[str, str] = {}
         self._call_keys: dict[tuple[Part, ...], str] = {}
@@ -97,6 +111,8 @@ class ItemRows:
             self._target(fact)  # type: ignore[arg-type]
         elif kind is Session:
             self._session(fact)  # type: ignore[arg-type]
+        elif kind is Kept:
+            self._keep(fact.sqlite_blob_id)  # type: ignore[attr-defined]
         elif kind is Issue:
             require_issue(fact)  # type: ignore[arg-type]
             self.issues.add(fact)  # type: ignore[arg-type]
@@ -123,6 +139,11 @@ class ItemRows:
             if place[0] in behind and call_key not in self.calls:
                 self.suspects.append((self.source_item_key, result_key, call_key, *place))
         self._targets.clear()
+
+    def _keep(self, place: str) -> None:
+        if place not in self._places:
+            raise ImporterFault("a place is kept that was not offered")
+        self.kept.add(place)
 
     def _session(self, session: Session) -> None:
         key = self._session_key(session.native_id)

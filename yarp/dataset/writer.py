@@ -16,12 +16,13 @@ from attrs import define
 from yarp.dataset import doubt
 from yarp.dataset.beside import Beside
 from yarp.dataset.outcome import Outcome, unusable
+from yarp.dataset.places import read_anew, unlink
 from yarp.dataset.rows import ImporterFault, issue_rows
 from yarp.dataset.settle import settle
 from yarp.dataset.tables import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from yarp.dataset.database import Dataset
     from yarp.dataset.indexing import Indexing
@@ -161,6 +162,7 @@ class _Group:
         self, tables: Tables, dataset: Dataset, run_key: str, group: Sequence[Outcome]
     ) -> None:
         self._tables = tables
+        self._dataset = dataset
         self._connection = dataset.connection
         self._execute = dataset.connection.execute
         self._run_key = run_key
@@ -177,7 +179,7 @@ class _Group:
         if not self._read:
             return
         self._sessions(look_up=look_up)
-        again = [outcome.source_item_key for outcome in self._read if outcome.known]
+        again = {each.source_item_key: each.rows.kept for each in self._read if each.known}  # type: ignore[union-attr]
         stale, lost = self._observations(again)
         owned = self._calls(look_up=look_up)
         self._results(look_up=look_up)
@@ -259,23 +261,31 @@ class _Group:
             new = self._unknown("sessions", ("session_key", "started_at_ms"), sessions, 4)
         self._tables.insert("sessions", new)
 
-    def _observations(self, again: list[str]) -> tuple[list[Row], list[Row]]:
+    def _observations(
+        self, again: Mapping[str, Collection[str]]
+    ) -> tuple[list[Row], list[Row]]:
         """Write the observations; gives those that were rewritten or lost, and those lost alone.
 
-        Each points to the item's own call or result, also where it had moved to the call that it
-        is a copy of: that one may be gone. `settle` moves it there again.
+        `again`: the items that were there before, each with the places that it keeps. Each
+        observation points to the item's own call or result, also where it had moved to the call
+        that it is a copy of: that one may be gone. `settle` moves it there again.
         """
         new: list[Row] = []
         said: set[str] = set()
         moved = 0
         known: dict[str, Row] = {}
-        if again:
-            with self._tables.values([(key,) for key in again], key="VARCHAR") as given:
+        whole = [(key,) for key, places in again.items() if not places]
+        if whole:
+            with self._tables.values(whole, key="VARCHAR") as given:
                 found = self._execute(
                     "SELECT o.* FROM observations AS o"
                     f" JOIN {given} AS g ON g.key = o.source_item_key"
                 ).fetchall()
             known = {row[0]: row for row in found}
+        for key, places in again.items():
+            if places:
+                found = read_anew(self._dataset, self._tables, key, places)
+                known.update((row[0], row) for row in found)
         kept = set()
         for each in self._read:
             said.update(each.rows.observations)  # type: ignore[union-attr]
@@ -357,8 +367,12 @@ class _Group:
         self.results = len(new)
         self.new_results = new
 
-    def _links(self, again: list[str], owned: set[tuple[str, str]]) -> None:
-        self._delete("private.call_links", "source_item_key", again)
+    def _links(self, again: Mapping[str, Collection[str]], owned: set[tuple[str, str]]) -> None:
+        whole = [key for key, places in again.items() if not places]
+        self._delete("private.call_links", "source_item_key", whole)
+        for key, places in again.items():
+            if places:
+                unlink(self._dataset, self._tables, key, places)
         self._delete("private.suspects", "source_item_key", again)
         lost = {key for _, key in owned}
         if lost:

@@ -193,6 +193,17 @@ class Issue(SourceFact):
         )
 
 
+@define(slots=True)
+class Kept(SourceFact):
+    """The record at this place is the one that the last reading saw: what it said then holds.
+
+    Only for a place of `SourceItem.places` whose digest is still the same, and only where the
+    call there stands at no other place of the item. Its session is yielded all the same.
+    """
+
+    sqlite_blob_id: str
+
+
 class Issues(list[Issue]):
     """The issues of one item: of each code the first few, and one that counts all others."""
 

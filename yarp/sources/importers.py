@@ -139,6 +139,10 @@ class SourceItem:
         """Where private copies go; the system's directory for temporary files if None."""
         self.most_copy_bytes: int | None = None
         """What a private copy may take there; all if None."""
+        self.places: Mapping[str, bytes] = {}
+        """Of a database: the digest of the record that the last reading saw, by
+        `sqlite_blob_id`. Where it is the same, the core's own importer yields `Kept` and
+        looks no further. Empty where everything is to be read."""
         self._lines: Iterator[Line] = iter(())
         self.mark: int | None = None
         """How many first bytes of the file `lines()` shall digest on its way."""
