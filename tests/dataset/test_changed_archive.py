@@ -220,7 +220,10 @@ def whole(into, monkeypatch):
     return extract
 
 
-@pytest.mark.parametrize("seed", range(3))
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_after_any_changes_the_rows_are_those_of_a_fresh_import(tmp_path, into, seed):
     rng = random.Random(seed)
     live = Live(tmp_path / "private" / "archive.sqlite3", rng)
@@ -241,10 +244,10 @@ def test_after_any_changes_the_rows_are_those_of_a_fresh_import(tmp_path, into, 
         assert [row for row in found["sessions"] if row not in ended] == expected["sessions"]
         for table in TABLES.keys() - {"sessions"}:
             assert found[table] == expected[table], table
-    assert again.kept > 20
+    assert again.kept > 10
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", SEEDS[:2])
 def test_archives_that_share_calls_give_the_rows_of_whole_readings(tmp_path, into, whole, seed):
     rng = random.Random(seed)
     first = Live(tmp_path / "private" / "a.sqlite3", rng)

@@ -261,9 +261,7 @@ class _Group:
             new = self._unknown("sessions", ("session_key", "started_at_ms"), sessions, 4)
         self._tables.insert("sessions", new)
 
-    def _observations(
-        self, again: Mapping[str, Collection[str]]
-    ) -> tuple[list[Row], list[Row]]:
+    def _observations(self, again: Mapping[str, Collection[str]]) -> tuple[list[Row], list[Row]]:
         """Write the observations; gives those that were rewritten or lost, and those lost alone.
 
         `again`: the items that were there before, each with the places that it keeps. Each
