@@ -7,6 +7,8 @@ import pathlib
 
 import pytest
 
+from yarp.testing.light import loaded_by
+
 ROOT = pathlib.Path(__file__).parents[1]
 # Whichever argument holds the code of an issue.
 PLACES = {"at": 1, "Issue": 0, "Rejected": 0}
@@ -32,3 +34,10 @@ def test_every_issue_code_of_an_importer_stands_in_its_readme(path):
     found = {code for one in path.parent.glob("*.py") for code in codes(one.read_text())}
     assert found, "no codes are found: how are issues made there?"
     assert {code for code in found if f"`{code}`" not in page} == set()
+
+
+@pytest.mark.parametrize("package", ["yarp_claude", "yarp_codex", "yarp_pi"])
+def test_to_find_sources_loads_nothing_that_reads_them(package):
+    loaded = loaded_by(f"import {package}; {package}.yarp_importers()")
+    assert f"{package}.store" in loaded
+    assert not {f"{package}.importer", f"{package}.records", "sqlite3", "zstandard"} & loaded

@@ -45,7 +45,7 @@ def test_what_is_not_needed_is_not_loaded(store):
     store.extract()
     modules, unchanged, _ = loaded(store)
     assert unchanged == 3
-    needless = {"duckdb", "pyarrow", "zstandard", "importlib.metadata"}
+    needless = {"duckdb", "pyarrow", "zstandard", "sqlite3", "tempfile", "importlib.metadata"}
     assert not modules & {*needless, "concurrent.futures", "logging"}
     os.utime(path, ns=(5, 5))
     modules, unchanged, touched = loaded(store)

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from yarp.sources import sqlite
+from yarp.sources import held, sqlite
 from yarp.sources.facts import Rejected
 from yarp.sources.importers import SourceItem
 from yarp.sources.jsonl import SourceChanged
@@ -143,16 +143,16 @@ def test_a_copy_has_no_name_while_it_is_read(store, private):
 
 
 def test_what_a_killed_reader_had_copied_is_removed_by_the_next_one_alone(store, private, tmp_path):
-    left = private / f"{sqlite.PREFIX}left"
+    left = private / f"{held.PREFIX}left"
     left.mkdir()
     (left / "copy").write_bytes(b"a part of a store")
-    others = {f"{sqlite.PREFIX}{name}" for name in ("file", "link", "mine")} | {"copy-mine"}
-    (private / f"{sqlite.PREFIX}file").write_bytes(b"not ours")
-    (private / f"{sqlite.PREFIX}link").symlink_to(tmp_path)
-    for name in ("copy-mine", f"{sqlite.PREFIX}mine"):
+    others = {f"{held.PREFIX}{name}" for name in ("file", "link", "mine")} | {"copy-mine"}
+    (private / f"{held.PREFIX}file").write_bytes(b"not ours")
+    (private / f"{held.PREFIX}link").symlink_to(tmp_path)
+    for name in ("copy-mine", f"{held.PREFIX}mine"):
         (private / name).mkdir()
         (private / name / "copy.txt").write_bytes(b"not ours")
-    taken, lock = sqlite.held_directory(str(private))
+    taken, lock = held.held_directory(str(private))
     with sqlite3.connect(store) as writer:
         writer.execute("CREATE TABLE t (a)")
     writer.close()

@@ -18,6 +18,7 @@ from yarp.dataset import rowgroups
 from yarp.dataset.indexing import pays
 from yarp.dataset.temporary import TemporaryDirectory
 from yarp.errors import DataError, PermissionsTooOpen, StorageError
+from yarp.sources.held import remove_leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,8 +129,6 @@ class Dataset:
             paths.make_private_dir(directory)
             paths.require_private(directory, directory=True, narrow=is_default)
             lock = _lock(path)
-            from yarp.sources.sqlite import remove_leftovers
-
             remove_leftovers(directory)
             _narrow_own_files(path)
             if os.path.exists(path) and not os.path.getsize(path):

@@ -17,9 +17,8 @@ from yarp.dataset.rows import ImporterFault, require_issue
 from yarp.errors import PluginError
 from yarp.sources.beneath import Escapes
 from yarp.sources.facts import Issue, Rejected
-from yarp.sources.importers import SourceItem
+from yarp.sources.importers import BESIDE, SourceItem
 from yarp.sources.jsonl import JsonlFile, SourceChanged, Stat
-from yarp.sources.sqlite import BESIDE
 from yarp.sources.values import deep_values
 
 if TYPE_CHECKING:

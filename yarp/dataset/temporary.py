@@ -7,9 +7,8 @@ the connection is closed, and what a killed process leaves by whoever opens the 
 from __future__ import annotations
 
 import os
-import shutil
 
-from yarp.sources.sqlite import held_directory, remove_leftovers
+from yarp.sources.held import held_directory, remove, remove_leftovers
 
 
 class TemporaryDirectory:
@@ -43,7 +42,7 @@ class TemporaryDirectory:
     def remove(self) -> None:
         """Remove it; more than once does no harm."""
         if self.path is not None:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove(self.path)
             os.close(self._lock)
             self.path = None
 

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from yarp.sources.sqlite import Snapshot
 
 
+BESIDE = ("", "-wal", "-journal")
+"""What a database consists of while it is not being read: suffixes of its path."""
+
+
 class SourceOption(Value):
     """A root that an importer or a reader takes, and its option on the command line.
 

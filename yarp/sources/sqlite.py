@@ -11,28 +11,20 @@ what a process leaves that was killed while it copied is removed by the next one
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
-import re
 import shutil
 import sqlite3
 import tempfile
 import time
-from contextlib import suppress
 from urllib.parse import quote
 
 from yarp.sources.beneath import open_file, placed, stat_of
 from yarp.sources.facts import Rejected
+from yarp.sources.held import held_directory, remove_leftovers
+from yarp.sources.importers import BESIDE
 from yarp.sources.jsonl import SourceChanged, Stat
 
-BESIDE = ("", "-wal", "-journal")
-"""What a database consists of while it is not being read: suffixes of its path."""
-
-PREFIX = "yarp-copy-"
-"""How the names of directories begin that hold a copy while it is made."""
-
 _COPY = "copy"
-_OURS = re.compile(r"copy(-wal|-journal|-shm)?|duckdb_temp.*")
 _TRIES = 3
 _PAUSE_S = 0.1
 
@@ -68,49 +60,6 @@ class Snapshot:
     def close(self) -> None:
         """Close the copy, which is no more then; more than once does no harm."""
         self.connection.close()
-
-
-def remove_leftovers(parent: str, prefix: str = PREFIX) -> None:
-    """Remove the directories below `parent` of copies, or of DuckDB, that no process works with.
-
-    None in which a file is of any other kind.
-    """
-    with suppress(OSError), os.scandir(parent) as scan:
-        for entry in scan:
-            if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
-                _remove_leftover(entry.path)
-
-
-def _remove_leftover(directory: str) -> None:
-    with suppress(OSError):
-        lock = _locked(directory)
-        try:
-            names = (name for _, _, files in os.walk(directory) for name in files)
-            if os.fstat(lock).st_uid == os.getuid() and all(map(_OURS.fullmatch, names)):
-                shutil.rmtree(directory, ignore_errors=True)
-        finally:
-            os.close(lock)
-
-
-def held_directory(parent: str, prefix: str = PREFIX) -> tuple[str, int]:
-    """A new directory, which is ours for as long as its lock is held."""
-    while True:
-        directory = tempfile.mkdtemp(prefix=prefix, dir=parent)
-        try:
-            return directory, _locked(directory)
-        except (BlockingIOError, FileNotFoundError):  # taken for a leftover in this instant
-            continue
-
-
-def _locked(directory: str) -> int:
-    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.stat(directory)
-    except OSError:
-        os.close(lock)
-        raise
-    return lock
 
 
 def _stat_parts(root: str, path: str) -> tuple[Stat | None, ...]:

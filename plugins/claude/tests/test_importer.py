@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from yarp.plugin import Call, Issue, Observation, Rejected, Result, Session, SourceItem
-from yarp_claude.importer import discover, facts
+from yarp_claude.store import discover, facts
 
 SLUG = "-srv-demo"
 AT = "2026-11-30T03:00:{:02}.{:03}Z"

@@ -63,7 +63,7 @@ def yarp_host() -> Host:
 @hookimpl
 def yarp_importers() -> list[Importer]:
     """The importer of Claude Code's transcripts."""
-    from yarp_claude.importer import importer
+    from yarp_claude.store import importer
 
     return [importer()]
 

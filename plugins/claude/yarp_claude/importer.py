@@ -14,58 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from yarp.plugin import (
     Call,
-    Importer,
     Issue,
     Observation,
     Rejected,
     Result,
     Session,
-    SourceOption,
     instant_ms,
-    items_below,
     rendered,
     without_copies,
 )
 from yarp_claude.records import Message, Progress, Unknown, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from yarp.plugin import SourceFact, SourceItem
     from yarp_claude import records
 
 LARGEST_OUTPUT_BYTES = 64 << 20
 _SAVED = re.compile(r"<persisted-output>\n[^\n]*Full output saved to: ([^\n]+)\n")
-
-
-def importer() -> Importer:
-    """The declaration."""
-    return Importer(
-        "claude",
-        adapter_version=1,
-        options=[
-            SourceOption(
-                "projects",
-                kind="directory",
-                help="Claude Code's transcripts, with those of subagents and persisted outputs.",
-                default=".claude/projects",
-            )
-        ],
-        discover=discover,
-        read=facts,
-    )
-
-
-def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
-    """Every transcript below the root, subagents' included."""
-    yield from items_below(
-        roots["projects"], kind="projects", suffixes=(".jsonl",), accept=_is_transcript
-    )
-
-
-def _is_transcript(relative_path: str) -> bool:
-    # What tools wrote, and notes: a file there may have any name.
-    return not {"tool-results", "memory"} & set(relative_path.split("/")[1:-1])
 
 
 def facts(item: SourceItem) -> Iterator[SourceFact]:

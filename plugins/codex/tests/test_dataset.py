@@ -13,7 +13,7 @@ from yarp.dataset.database import Dataset
 from yarp.dataset.extract import extract
 from yarp.dataset.report import issues, verify
 from yarp.plugin import Importer
-from yarp_codex.importer import ADAPTER_VERSION, OPTIONS, discover, read
+from yarp_codex.store import ADAPTER_VERSION, OPTIONS, discover, read
 
 
 def _module(name):

@@ -12,7 +12,7 @@ import zstandard
 
 from yarp.plugin import Call, Issue, Observation, Rejected, Result, Session, SourceItem
 from yarp_codex import importer
-from yarp_codex.importer import discover, read
+from yarp_codex.store import discover, read
 
 
 def _module(name):

@@ -60,7 +60,7 @@ def yarp_host() -> Host:
 def yarp_importers() -> list[Importer]:
     """The rollouts of past threads, for the dataset."""
     from yarp.plugin import Importer
-    from yarp_codex.importer import ADAPTER_VERSION, OPTIONS, discover, read
+    from yarp_codex.store import ADAPTER_VERSION, OPTIONS, discover, read
 
     return [
         Importer(

@@ -40,7 +40,7 @@ def yarp_host() -> Host:
 @hookimpl
 def yarp_importers() -> list[Importer]:
     """The importer of Pi's sessions."""
-    from yarp_pi.importer import importer
+    from yarp_pi.store import importer
 
     return [importer()]
 

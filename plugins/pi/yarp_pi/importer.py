@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 
 from yarp.plugin import (
     Call,
-    Importer,
     Issue,
     Observation,
     Rejected,
     Result,
     Session,
-    SourceOption,
     instant_ms,
-    items_below,
     json_sha256,
     rendered,
     without_copies,
@@ -29,36 +26,13 @@ from yarp.plugin import (
 from yarp_pi.records import Entry, Header, Message, Unknown, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from yarp.plugin import SourceFact, SourceItem
     from yarp_pi import records
 
 # Of an entry: its id, or in version 1 the place of its line.
 EntryId = str | int
-
-
-def importer() -> Importer:
-    """The declaration."""
-    return Importer(
-        "pi",
-        adapter_version=1,
-        options=[
-            SourceOption(
-                "sessions",
-                kind="directory",
-                help="Pi's sessions.",
-                default=".pi/agent/sessions",
-            )
-        ],
-        discover=discover,
-        read=facts,
-    )
-
-
-def discover(roots: Mapping[str, str]) -> Iterator[SourceItem | Issue]:
-    """Every session below the root."""
-    yield from items_below(roots["sessions"], kind="sessions", suffixes=(".jsonl",))
 
 
 def facts(item: SourceItem) -> Iterator[SourceFact]:

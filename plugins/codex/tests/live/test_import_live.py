@@ -15,7 +15,7 @@ from yarp.dataset.extract import extract
 from yarp.dataset.report import issues, verify
 from yarp.plugin import Importer
 from yarp.testing.files import neighbour
-from yarp_codex.importer import ADAPTER_VERSION, OPTIONS, discover, read
+from yarp_codex.store import ADAPTER_VERSION, OPTIONS, discover, read
 
 HERE = Path(__file__).parent
 CODEX = Importer(
