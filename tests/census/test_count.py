@@ -1,16 +1,19 @@
 """The census as a whole: the same totals however the work is cut, and no content."""
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
+import weakref
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yarp import cache
+from yarp.census import count as counting
 from yarp.census import report, shards
 from yarp.census.count import count
 from yarp.census.executors import Processes, Ray
@@ -103,6 +106,29 @@ def test_tallies_come_to_the_same_in_any_order(added):
         other.merge(part)
     assert one.groups == other.groups
     assert sum(numbers[0] for numbers in one.groups.values()) == len(added)
+
+
+def test_garbage_is_looked_for_by_what_was_read(monkeypatch):
+    class Ring:
+        def __init__(self):
+            self.ring = self
+
+    collected = []
+    monkeypatch.setattr(counting, "_COLLECTED_CHARACTERS", 100)
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            with counting._collected() as collect:
+                assert not gc.isenabled()
+                gone = weakref.ref(Ring())
+                collect(100)
+                collected.append(gone() is None)
+                collect(1)
+                collected.append(gone() is None)
+            assert gc.isenabled() == enabled
+        finally:
+            gc.enable()
+    assert collected == [False, True] * 2
 
 
 def test_every_result_with_a_text_is_in_one_shard(filled, monkeypatch):

@@ -74,27 +74,49 @@ class Ceiling:
         return removed if share >= self.minimum_savings_basis_points else 0
 
 
+@attrs.frozen(cache_hash=True)
+class _Told:
+    """All that is ever told of a command text: the same for many of them."""
+
+    outcome: str
+    kind: str
+    family: str
+    suggested: str
+    labels: tuple[str, ...]
+    source: str
+    rule: str | None
+    reducer: str
+
+
 @attrs.frozen(eq=False)
 class _Known:
     """What a command text says, whatever it printed."""
 
     planned: Plan | None
-    kind: Kind
-    syntax: Syntax | None
+    told: _Told
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The syntax labels; `none` where there is no command text."""
-        return (_NONE,) if self.syntax is None else self.syntax.labels
+
+def _told(planned: Plan | None, kind: Kind, syntax: Syntax | None) -> _Told:
+    selection = None if planned is None else planned.selection
+    return _Told(
+        kind.outcome,
+        kind.name,
+        kind.family,
+        kind.reducer,
+        (_NONE,) if syntax is None else syntax.labels,
+        _NONE if syntax is None else syntax.source,
+        None if selection is None else f"{selection.pack}/{selection.rule}",
+        "" if selection is None else selection.family,
+    )
 
 
 if TYPE_CHECKING:
     # Characters, bytes, lines.
     _Size = tuple[int, int, int]
-    # Agent, tool, properties, command text, status.
-    _Described = tuple[str, str, tuple[str, ...], _Known | None, bool | None]
+    # Agent, tool, properties, command, status.
+    _Described = tuple[str, str, tuple[str, ...], _Told | None, bool | None]
     # The same with the size band, and whether the result was changed.
-    _Labels = tuple[str, str, tuple[str, ...], _Known | None, bool | None, str, bool]
+    _Labels = tuple[str, str, tuple[str, ...], _Told | None, bool | None, str, bool]
 
 
 class Measure:
@@ -138,7 +160,8 @@ class Measure:
                 if shown is not None:
                     after = _size(shown)
                     self._check(text, shown)
-        self._count((row.agent, row.tool_name, properties(text), known, success), before, after)
+        told = None if known is None else known.told
+        self._count((row.agent, row.tool_name, properties(text), told, success), before, after)
 
     # -- what ran
 
@@ -157,7 +180,8 @@ class Measure:
             # First what stands in it: a plan reads the same tree, and then trees inside of it.
             syntax = None if text is None else read(text)
             planned = None if text is None else plan(text, self._rules)
-            known = _Known(planned, kind_of(text, planned, syntax, self._rules), syntax)
+            kind = kind_of(text, planned, syntax, self._rules)
+            known = _Known(planned, _told(planned, kind, syntax))
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[key] = known
@@ -203,7 +227,7 @@ class Measure:
 
     def _add(self, labels: _Labels, counted: tuple[int, ...]) -> None:
         add = self._tally.add
-        agent, tool_name, peculiar, known, success, band, changed = labels
+        agent, tool_name, peculiar, told, success, band, changed = labels
         numbers, removable = counted[:-1], counted[-1]
         add("total", "evaluated", numbers)
         add("agent", agent, numbers)
@@ -211,38 +235,37 @@ class Measure:
         add("size_band", band, numbers)
         for label in peculiar:
             add("result_property", label, numbers)
-        if known is not None:
-            self._count_shell(known, numbers, success)
+        if told is not None:
+            self._count_shell(told, numbers, success)
             if not changed:
-                self._count_unchanged(known, (numbers[0], numbers[2], removable))
+                self._count_unchanged(told, (numbers[0], numbers[2], removable))
 
-    def _count_shell(self, known: _Known, numbers: tuple[int, ...], success: bool | None) -> None:
+    def _count_shell(self, told: _Told, numbers: tuple[int, ...], success: bool | None) -> None:
         add = self._tally.add
         status = "unknown" if success is None else "success" if success else "failure"
         add("total", "shell", numbers)
-        add("outcome", known.kind.outcome, numbers)
+        add("outcome", told.outcome, numbers)
         add("status", status, numbers)
-        add("shell_syntax_source", known.syntax.source if known.syntax else _NONE, numbers)
-        for label in known.labels:
+        add("shell_syntax_source", told.source, numbers)
+        for label in told.labels:
             add("shell_syntax", label, numbers)
             add("shell_syntax_status", f"{label}/{status}", numbers)
-        selection = None if known.planned is None else known.planned.selection
-        if selection is not None:
+        if told.rule is not None:
             add("total", "eligible", numbers)
             add("eligible_status", status, numbers)
-            add("rule", f"{selection.pack}/{selection.rule}", numbers)
-            add("reducer", selection.family, numbers)
+            add("rule", told.rule, numbers)
+            add("reducer", told.reducer, numbers)
 
-    def _count_unchanged(self, known: _Known, numbers: tuple[int, ...]) -> None:
-        add, kind = self._tally.add, known.kind
+    def _count_unchanged(self, told: _Told, numbers: tuple[int, ...]) -> None:
+        add = self._tally.add
         add("unchanged", "all", numbers)
-        add("unchanged_class", kind.name, numbers)
-        add("family", f"{kind.name}\t{kind.family}\t{kind.reducer}", numbers)
-        for label in known.labels:
+        add("unchanged_class", told.kind, numbers)
+        add("family", f"{told.kind}\t{told.family}\t{told.suggested}", numbers)
+        for label in told.labels:
             add("unchanged_syntax", label, numbers)
-        if kind.name == CANDIDATE:
+        if told.kind == CANDIDATE:
             add("scenario", "candidates", numbers)
-        if kind.name in (CANDIDATE, UNCLEAR):
+        if told.kind in (CANDIDATE, UNCLEAR):
             add("scenario", "candidates_and_unclear", numbers)
         add("scenario", "all_unchanged", numbers)
 

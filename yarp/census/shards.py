@@ -7,6 +7,7 @@ where it is counted. All shards of a source together hold each result that has a
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
@@ -39,6 +40,7 @@ class Opened:
 
     def __init__(self) -> None:
         self._datasets: dict[str, Dataset] = {}
+        self._rows: dict[str, int] = {}
 
     def dataset(self, path: str) -> Dataset:
         """The dataset at a path, opened when it is asked for the first time."""
@@ -49,8 +51,17 @@ class Opened:
             dataset = self._datasets[path] = Dataset.read(path)
         return dataset
 
+    def row_numbers(self, path: str) -> int:
+        """How many numbers the results of the dataset at a path have, or had: some are free."""
+        rows = self._rows.get(path)
+        if rows is None:
+            (rows,) = self.dataset(path).row("SELECT coalesce(max(rowid) + 1, 0) FROM tool_results")
+            self._rows[path] = rows
+        return rows
+
     def close(self) -> None:
         """Let all of them go."""
+        self._rows.clear()
         while self._datasets:
             self._datasets.popitem()[1].close()
 
@@ -69,12 +80,11 @@ class Slice:
         import duckdb
 
         try:
-            yield from self._rows(opened.dataset(self.database))
+            yield from self._rows(opened.dataset(self.database), opened.row_numbers(self.database))
         except duckdb.Error as error:
             raise DataError(f"{self.database} cannot be read: {type(error).__name__}") from error
 
-    def _rows(self, dataset: Dataset) -> Iterator[Row]:
-        (rows,) = dataset.row("SELECT coalesce(max(rowid) + 1, 0) FROM tool_results")
+    def _rows(self, dataset: Dataset, rows: int) -> Iterator[Row]:
         reading = dataset.connection.execute(
             "SELECT s.agent, c.tool_name, c.input_format, c.input_text, r.is_error, "
             "r.output_text, r.output_json FROM tool_results AS r JOIN tool_calls AS c "
@@ -156,6 +166,8 @@ def _groups(file: str) -> Iterator[Shard]:
 
 
 def _slices(database: str) -> Iterator[Shard]:
+    with suppress(ImportError):  # whoever opens it says what is missing
+        import duckdb  # noqa: F401 - once for all processes that are copies of this one
     # By the file alone: whoever counts a slice knows where its rows begin.
     count = min(max(1, os.path.getsize(database) // _SHARD_BYTES), _SHARDS)
     first, parts = 0, 4 * count
