@@ -2,10 +2,11 @@
 
 import re
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from yarp.reduce.families.log import _ERROR, _error_in
+from yarp.reduce.families.levels import _ERROR, RANKS, Hints, error_in, level_of
 from yarp.reduce.families.shapes import masked
 
 PLAIN = re.compile(
@@ -35,5 +36,39 @@ def test_numbers_identifiers_and_dates_are_masked_as_the_plain_pattern_says(line
 
 @given(st.lists(st.sampled_from([*WORDS, b" "]), max_size=6).map(b"".join))
 def test_trouble_is_found_wherever_its_pattern_finds_it(line):
-    found, plain = _error_in(line), _ERROR.search(line)
+    found, plain = error_in(line, Hints([b"other", line])), _ERROR.search(line)
     assert (found and found.span()) == (plain and plain.span())
+
+
+LEVEL_WORDS = b"|".join([word for _, word in sorted((-len(word), word) for word in RANKS)])
+LEVEL = re.compile(
+    rb"(?<![A-Za-z_-])(" + LEVEL_WORDS.upper() + rb")(?![A-Za-z_-])"
+    rb"|(?i:\b(?:level|lvl|severity|loglevel)[\"']?\s*[=:]\s*[\"']?(" + LEVEL_WORDS + rb")\b)"
+    rb"|[\[<(](?i:(" + LEVEL_WORDS + rb"))[\])>]"
+    rb"|^(?:\S+\s+\|\s+)?([EWIF])[0-9]{4} [0-9:.]+ +[0-9]+ "
+)
+KLOG = {b"E": b"error", b"W": b"warning", b"I": b"info", b"F": b"fatal"}
+LEVEL_PARTS = [
+    *(
+        b"ERROR WARN warn [Err] <info> (WARNING) INFORMATION debug E0102 W0102 12:01 7 web |".split()
+    ),
+    *(b"level= lvl: severity='info' loglevel DEBUG CRIT CRITICAL ERRORS x - _ [ ] = : TLS".split()),
+    *(b" ", b"\t"),
+]
+
+
+@given(st.lists(st.sampled_from(LEVEL_PARTS), max_size=9).map(b"".join))
+@example(b"web-1  | E0102 12:01 7 level=info ERROR")
+@example(b"(x [warn] INFO")
+def test_a_level_is_found_wherever_its_pattern_finds_it(line):
+    plain = LEVEL.search(line)
+    expected = None
+    if plain:
+        word = plain[plain.lastindex]
+        expected = *plain.span(), KLOG[word] if plain.lastindex == 4 else word.lower()
+    assert level_of(line, Hints([b"other", line])) == expected
+
+
+@pytest.mark.parametrize("line", [b"E0102 12:01 7 a", b"web | W0102 12:01 7 a"])
+def test_the_levels_of_klog_are_one_letter(line):
+    assert level_of(line, Hints([]))[2] in (b"error", b"warning")

@@ -38,6 +38,8 @@ _MORE_BYTES = 15
 _GAP_BYTES = 26
 # What is worth this little may fill half of the budget, not the rest: it costs tokens as well.
 _FILLER = 6
+# So many words stand in one pattern.
+_TERMS = 6
 _MODULES = {"list": "listing", "json": "json_"}
 # Control characters that a terminal would act on; tabs and newlines stay.
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
@@ -273,7 +275,6 @@ class _Layout:
         "_shown",
         "_sizes",
         "_streams",
-        "_terms",
         "_way",
     )
 
@@ -294,7 +295,6 @@ class _Layout:
         # For each place in the order the least size from there on: below it nothing fits.
         backwards = [self._sizes[at] for at in reversed(self._order)]
         self._least = [*accumulate(backwards, min)][::-1]
-        self._terms = _alike(pieces)
         # What was kept and dropped the last time, and what became of it.
         self._chosen: tuple[dict[int, tuple[bytes, int]], list[Piece]] | None = None
         self._shown: _Shown | None = None
@@ -313,11 +313,16 @@ class _Layout:
         dropped: list[Piece] = []
         told: set[tuple[Series, int]] = set()
         places: set[bytes | Series] = set()
+        pieces, sizes = self._pieces, self._sizes
         for at, index in enumerate(self._order):
-            if room < _PIECE_ROOM and room <= self._least[at]:
-                dropped += [self._pieces[index] for index in self._order[at:]]
-                break
-            piece = self._pieces[index]
+            if room < _PIECE_ROOM:
+                if room <= self._least[at]:
+                    dropped += [pieces[index] for index in self._order[at:]]
+                    break
+                if 0 < room <= sizes[index]:
+                    dropped.append(pieces[index])
+                    continue
+            piece = pieces[index]
             text, lines = piece.text, piece.lines
             if not text and piece.holds:
                 continue
@@ -332,7 +337,7 @@ class _Layout:
             if piece.worth >= _FILLER and kept and 2 * (room - len(text)) < budget:
                 dropped.append(piece)
                 continue
-            if self._sizes[index] + gap >= room:
+            if sizes[index] + gap >= room:
                 dropped.append(piece)
                 # Something is always shown, were it a part of one line; names are counted whole.
                 if room < _PIECE_ROOM or ((piece.worth > _KEEP_WORTH or piece.holds) and kept):
@@ -416,12 +421,14 @@ class _Layout:
         way = ""
         if self._recovery.archive_ref is not None:
             terms = _common_terms(dropped)
-            chosen = set(terms)
-            results = 2 * sum(n for t, n in self._terms.items() if not chosen.isdisjoint(t))
+            found = terms
             if not terms:
                 # What a sentence of ours stands for is missing too.
                 terms = _common_terms([piece for piece in self._pieces if not piece.lines])
-                results = count
+
+            def results() -> int:
+                return _found_by(found, self._pieces) if found else count
+
             summary = b"".join(joined)
             way = self._way.command(self._recovery, streams, cut[0], terms, results, summary)
         return marker.omitted(amount, self._recovery, cut, way)
@@ -491,8 +498,27 @@ def _alike(pieces: list[Piece]) -> dict[tuple[str, ...], int]:
     return counts
 
 
+def _found_by(terms: list[str], pieces: list[Piece]) -> int:
+    """About how many lines these words find."""
+    chosen = set(terms)
+    return 2 * sum(n for t, n in _alike(pieces).items() if not chosen.isdisjoint(t))
+
+
 def _common_terms(dropped: list[Piece]) -> list[str]:
     """Few words that find all dropped pieces: the most shared ones first."""
+    chosen: dict[str, None] = {}
+    for piece in dropped:
+        terms = piece.terms
+        if len(terms) > 1:
+            return _shared_terms(dropped)
+        if terms:
+            chosen[terms[0]] = None
+            if len(chosen) == _TERMS:
+                break
+    return list(chosen)
+
+
+def _shared_terms(dropped: list[Piece]) -> list[str]:
     # Many pieces, few different terms.
     alike = _alike(dropped)
     uses: dict[str, int] = {}
@@ -503,6 +529,6 @@ def _common_terms(dropped: list[Piece]) -> list[str]:
     for terms in alike:
         if terms and chosen.keys().isdisjoint(terms):
             chosen[max(terms, key=uses.__getitem__)] = None
-            if len(chosen) == 6:
+            if len(chosen) == _TERMS:
                 break
     return list(chosen)

@@ -12,6 +12,8 @@ from yarp.reduce.blocks import Stream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from yarp.reduce.marker import Recovery
     from yarp.settings import Settings
 
@@ -59,7 +61,7 @@ class Way:
         streams: tuple[Stream, Stream],
         at: int,
         terms: list[str],
-        results: int,
+        results: Callable[[], int],
         summary: bytes,
     ) -> str:
         """`search: yarp search ...` or `read: yarp read ...`, which leads to what was left out.
@@ -90,10 +92,10 @@ class Way:
 
     def _may_find(self, word: str) -> bool:
         data = word.encode()
-        return any(not text.whole or text.lines_with(data) for text in self._texts)
+        return any(not text.whole or text.hits(data) for text in self._texts)
 
     def _search(
-        self, recovery: Recovery, words: list[str], results: int, summary: bytes
+        self, recovery: Recovery, words: list[str], results: Callable[[], int], summary: bytes
     ) -> tuple[bytes, str]:
         """A line that was left out and the search that shows it; ('', '') where it shows none."""
         if not words:
@@ -102,20 +104,21 @@ class Way:
         witness = b""
         room = self._cap_bytes - _FRAME_BYTES
         whole = True
+        sought = [word.encode() for word in words]
         for text in self._texts:
             whole = whole and text.whole
-            found = text.selected([word.encode() for word in words])
-            most = max(most, len(found))
-            for start, end in found:
-                room -= min(end - start, _SHOWN_BYTES) + _LINE_EXTRA
-                if room < 0 or witness:
+            most = max(most, text.count_with(sought))
+            for line in () if witness else text.lines_with(sought):
+                room -= min(len(line), _SHOWN_BYTES) + _LINE_EXTRA
+                if room < 0:
                     break
-                line = text.clean[start:end]
-                witness = b"" if told(line, summary) else line
+                if not told(line, summary):
+                    witness = line
+                    break
         if not witness and (whole or room < 0):
             return b"", ""
         if not whole:
-            most = min(max(most, results), self._cap_lines)
+            most = min(max(most, results()), self._cap_lines)
         many = f" -m{most} -C0" if most > _DEFAULT_RESULTS else ""
         as_text = " -a" if self.binary else ""
         pattern = marker.pattern(words)
@@ -160,11 +163,13 @@ class _Text:
     Of the lines with a word the first `most` are looked at.
     """
 
-    __slots__ = ("_exact", "_found", "_most", "_raw", "clean", "length", "whole")
+    __slots__ = ("_counted", "_exact", "_hits", "_most", "_raw", "clean", "length", "whole")
 
     def __init__(self, raw: bytearray, source: Stream, most: int) -> None:
         self._most = most
-        self._found: dict[bytes, dict[int, int]] = {}
+        self._hits: dict[bytes, int] = {}
+        # The words that were last counted, and how many lines have one.
+        self._counted: tuple[list[bytes], int] = ([], 0)
         self._exact: list[bytes] = []
         self.whole = len(raw) == source.total
         self._raw = bytes(raw if self.whole else raw[: raw.rfind(b"\n") + 1])
@@ -183,26 +188,46 @@ class _Text:
                 self._exact.pop()
         return self._exact
 
-    def lines_with(self, word: bytes) -> dict[int, int]:
-        """Start and end of each line with the word, in order."""
-        found = self._found.get(word)
+    def hits(self, word: bytes) -> int:
+        """How often the word stands in it."""
+        found = self._hits.get(word)
         if found is None:
-            found = self._found[word] = {}
-            data = self.clean
-            at = data.find(word)
-            while at >= 0 and len(found) < self._most:
-                end = data.find(b"\n", at)
-                end = len(data) if end < 0 else end
-                found[data.rfind(b"\n", 0, at) + 1] = end
-                at = data.find(word, end)
+            found = self._hits[word] = self.clean.count(word)
         return found
 
-    def selected(self, words: list[bytes]) -> list[tuple[int, int]]:
-        """Start and end of each line with one of the words, in order."""
-        found: dict[int, int] = {}
-        for word in words:
-            found.update(self.lines_with(word))
-        return sorted(found.items())[: self._most]
+    def count_with(self, words: list[bytes]) -> int:
+        """How many lines have one of the words; of few, how many at most."""
+        if self._counted[0] != words:
+            self._counted = words, self._count(words)
+        return self._counted[1]
+
+    def _count(self, words: list[bytes]) -> int:
+        hits = sum(map(self.hits, words))
+        if hits <= _DEFAULT_RESULTS:
+            return hits
+        text = self.clean
+        first, *others = words
+        for word in others:
+            if self.hits(word):
+                text = text.replace(word, first)
+        between = text.split(first)[1:-1]
+        return min(1 + sum([b"\n" in part for part in between]), self._most)
+
+    def lines_with(self, words: list[bytes]) -> Iterator[bytes]:
+        """The lines with one of the words, in order."""
+        text = self.clean
+        ahead = {word: text.find(word) for word in words if self.hits(word)}
+        for _ in range(self._most):
+            place = min(ahead.values(), default=-1)
+            if place < 0:
+                return
+            end = text.find(b"\n", place)
+            end = len(text) if end < 0 else end
+            yield text[text.rfind(b"\n", 0, place) + 1 : end]
+            for word in [word for word, at in ahead.items() if at < end]:
+                ahead[word] = text.find(word, end)
+                if ahead[word] < 0:
+                    del ahead[word]
 
 
 def told(line: bytes, summary: bytes) -> bool:

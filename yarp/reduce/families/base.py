@@ -4,6 +4,10 @@ A family reads the whole of a call's output block by block in bounded memory and
 pieces in display order. The engine picks among them by worth, so a family never counts bytes.
 """
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class Status:
     """How the command ended; `success` is None when nobody knows, which is treated as a failure."""
@@ -59,6 +63,35 @@ class Piece:
         self.terms = terms
         self.holds: dict[bytes, int] | dict[Series, int] = {}
         self.nth: tuple[Series, int] | None = None
+
+
+class LatePiece(Piece):
+    """A piece whose terms are looked for when they are asked for: those of most never are."""
+
+    __slots__ = ("_find", "_found")
+
+    def __init__(
+        self,
+        text: bytes,
+        worth: int,
+        stream: int,
+        lines: int | None,
+        find: "Callable[[], tuple[str, ...]]",
+    ) -> None:
+        self._find = find
+        super().__init__(text, worth, stream, lines)
+        self._found: tuple[str, ...] | None = None
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """Plain words that find the piece's evidence."""
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+    @terms.setter
+    def terms(self, terms: tuple[str, ...]) -> None:
+        self._found = terms
 
 
 class Family:

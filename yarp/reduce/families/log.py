@@ -8,51 +8,26 @@ whatever it looks like.
 
 from yarp.reduce.blocks import shorter_lines
 from yarp.reduce.families import base
-from yarp.reduce.families.base import Piece, Status
+from yarp.reduce.families.base import LatePiece, Piece, Status
+from yarp.reduce.families.levels import (
+    ERROR,
+    FATAL,
+    FRAME,
+    NO_ERROR,
+    RANKS,
+    ROUTINE,
+    TROUBLE,
+    WARN,
+    WARNING,
+    Hints,
+    error_in,
+    level_of,
+)
 from yarp.reduce.families.lines import automaton
 from yarp.reduce.families.patterns import pattern_of
 from yarp.reduce.families.served import Served, served
 from yarp.reduce.families.shapes import Shape, Shapes, vague
 
-FATAL, ERROR, WARNING, ROUTINE, FRAME = range(5)
-_LEVELS = {
-    ERROR: (b"error", b"err", b"severe", b"failed"),
-    FATAL: (b"fatal", b"critical", b"crit", b"alert", b"emerg", b"emergency", b"panic"),
-    WARNING: (b"warn", b"warning"),
-    ROUTINE: (b"info", b"notice", b"debug", b"trace", b"verbose", b"information"),
-}
-_RANKS = {word: rank for rank, words in _LEVELS.items() for word in words}
-# The longer word first where one is the beginning of another.
-_WORDS = b"|".join([word for _, word in sorted((-len(word), word) for word in _RANKS)])
-_LEVEL = pattern_of(
-    rb"(?<![A-Za-z_-])(" + _WORDS.upper() + rb")(?![A-Za-z_-])"
-    rb"|(?i:\b(?:level|lvl|severity|loglevel)[\"']?\s*[=:]\s*[\"']?(" + _WORDS + rb")\b)"
-    rb"|[\[<(](?i:(" + _WORDS + rb"))[\])>]"
-    rb"|^(?:\S+\s+\|\s+)?([EWIF])[0-9]{4} [0-9:.]+ +[0-9]+ "
-)
-_KLOG = {b"E": b"error", b"W": b"warning", b"I": b"info", b"F": b"fatal"}
-# Words of trouble where no level is given; they also find trouble among lines too many to count.
-_TROUBLE = (
-    rb"\b(?:errors?|fatal|fail(?:ed|ure|ures|s)?|exception|traceback|panic|denied|refused|killed"
-    rb"|oom|abort(?:ed)?|corrupt(?:ed)?|segfault|segmentation|unreachable|cannot|unable|crash(?:ed)?"
-    rb"|timed ?out|timeout|fehler|fehlgeschlagen|erreur|\xc3\xa9chec|fallo|erro|errore)\b"
-    rb"|[A-Za-z](?:Error|Exception)\b"
-    rb"|\xe9\x94\x99\xe8\xaf\xaf|\xe5\xa4\xb1\xe8\xb4\xa5|\xe5\xa4\xb1\xe6\x95\x97"
-    rb"|\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc|\xec\x98\xa4\xeb\xa5\x98|\xec\x8b\xa4\xed\x8c\xa8"
-    rb"|\xd0\xbe\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba|\xd0\x9e\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba"
-)
-_ERROR = pattern_of(rb"(?i)" + _TROUBLE)
-# What `_ERROR` finds in ASCII has one of these in lower case: most lines have none.
-_STEMS = (
-    *(b"err", b"fatal", b"fail", b"exception", b"traceback", b"panic", b"denied", b"refused"),
-    *(b"killed", b"oom", b"abort", b"corrupt", b"segfault", b"segmentation", b"unreachable"),
-    *(b"cannot", b"unable", b"crash", b"timed", b"timeout", b"fehl", b"fallo"),
-)
-_NO_ERROR = pattern_of(rb"(?i)\b(?:0|no|without) (?:errors?|fail(?:ed|ures?))|\berrors?[=:] ?0\b")
-_WARN = pattern_of(
-    rb"(?i)\b(?:warn(?:ing)?s?|deprecat\w*|avertissement|warnung|advertencia)\b"
-    rb"|\xe8\xad\xa6\xe5\x91\x8a|\xe8\xad\xa6\xe5\x91\x8a|\xea\xb2\xbd\xea\xb3\xa0"
-)
 _TIME = pattern_of(
     rb"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}"
     rb"|[A-Z][a-z]{2} +[0-9]{1,2} [0-9]{2}:[0-9]{2}:[0-9]{2}"
@@ -106,7 +81,6 @@ _FILE_PROGRAMS = frozenset(("cat", "head", "tail", "less", "more", "zcat", "sort
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
     from typing import Any
 
@@ -165,7 +139,7 @@ class _Kind:
 
     __slots__ = ("head", "head_at", "inside", "level", "level_end", "level_start", "rank", "trace")
 
-    def __init__(self, line: bytes) -> None:
+    def __init__(self, line: bytes, hints: Hints) -> None:
         self.level = b""
         # Where the line says its level; -1: nowhere.
         self.level_start = self.level_end = -1
@@ -175,18 +149,16 @@ class _Kind:
         self.trace: list[bytes] = []
         # Part of a trace that another shape's line heads.
         self.inside = False
-        found = _LEVEL.search(line)
-        if found:
-            self.level_start, self.level_end = found.span()
-            word = found[found.lastindex or 1]
-            self.level = _KLOG.get(word, word.lower()) if found.lastindex == 4 else word.lower()
-            self.rank = _RANKS[self.level]
+        found = level_of(line, hints)
+        if found is not None:
+            self.level_start, self.level_end, self.level = found
+            self.rank = RANKS[self.level]
         elif _FRAME.match(line):
             self.rank = FRAME
-        elif _error_in(line) and not _NO_ERROR.search(line):
+        elif error_in(line, hints) and not NO_ERROR.search(line):
             self.rank = ERROR
         else:
-            self.rank = WARNING if _WARN.search(line) else ROUTINE
+            self.rank = WARNING if WARN.search(line) else ROUTINE
 
 
 class Log(Shapes):
@@ -201,6 +173,7 @@ class Log(Shapes):
         self._first: list[bytes] = []
         self._served: Served | None = None
         self._last = b""
+        self._hints = Hints([])
 
     def feed(self, block: bytes) -> None:
         """Take whole lines."""
@@ -226,8 +199,9 @@ class Log(Shapes):
     def fresh(self, lines: list[bytes], met: list[tuple[int, Shape]]) -> None:
         """See `Shapes`: ranks each kind of line by its first, and takes the trace below it."""
         taken = -1
+        hints = Hints([shape.first for _, shape in met])
         for at, shape in sorted(met, key=lambda item: item[0]):
-            kind = _Kind(shape.first)
+            kind = _Kind(shape.first, hints)
             shape.ranked = kind
             before = lines[at - 1] if at else b""
             if at <= taken or (before[:1].isspace() and _FRAME.match(before) and _indented(shape)):
@@ -305,11 +279,12 @@ class Log(Shapes):
         kinds: list[tuple[Shape, _Kind]] = [
             (shape, shape.ranked) for shape in shapes if isinstance(shape.ranked, _Kind)
         ]
+        self._hints = Hints([shape.first for shape in shapes])
         said: list[tuple[int, Piece]] = []
         self._troubles(kinds, stream, said)
         self._routine(kinds, stream, said)
         for at, line in self._strange + self._strange_last:
-            said.append((at, _piece(line, 2, stream)))
+            said.append((at, _piece(line, 2, stream, b"", Hints([line]))))
         first = {piece.text for _, piece in said}
         for at, line in self._served.refused if self._served is not None else ():
             worth = 2 if b'" 5' in line else 3
@@ -336,7 +311,7 @@ class Log(Shapes):
             if kind.level:
                 levels[kind.level] = levels.get(kind.level, 0) + shape.count
         if levels:
-            order = sorted(levels, key=lambda level: (_RANKS[level], -levels[level]))
+            order = sorted(levels, key=lambda level: (RANKS[level], -levels[level]))
             text += b": " + b", ".join(b"%b %d" % (name, levels[name]) for name in order)
             if self.others:
                 text += b" and %d lines of too many kinds to count" % self.others
@@ -360,7 +335,8 @@ class Log(Shapes):
             elif shape.count == 2:
                 piece.text = shape.first
                 if shape.last_at not in heads:
-                    last = _piece(shape.last, worth + 1, stream, kind.level)
+                    hints = Hints([shape.last])
+                    last = _piece(shape.last, worth + 1, stream, kind.level, hints)
                     said.append((shape.last_at, last))
             said.append((shape.at, piece))
             if kind.trace:
@@ -404,8 +380,9 @@ class Log(Shapes):
         level = kind.level if kind.rank <= WARNING else b""
         # What is said behind the line moves nothing in it.
         if 0 <= kind.level_end < len(shape.first.rstrip()) <= _LINE_SHOWN:
-            return _termed(line, worth, stream, level, kind.level_start, kind.level_end)
-        return _piece(line, worth, stream, level)
+            span = kind.level_start, kind.level_end
+            return _termed(line, worth, stream, level, span, self._hints)
+        return _piece(line, worth, stream, level, self._hints)
 
 
 def _more(kinds: list[tuple[Shape, _Kind]], stream: int) -> Piece:
@@ -418,7 +395,7 @@ def _scanner() -> "_Scanner":
     """What finds trouble in a whole block: RE2, which hostile text does not slow down."""
     global _SCANNER  # noqa: PLW0603 - compiled once a process, only where it is needed
     if _SCANNER is None:
-        _SCANNER = automaton(b"(?i)" + _TROUBLE)
+        _SCANNER = automaton(b"(?i)" + TROUBLE)
     return _SCANNER
 
 
@@ -432,15 +409,8 @@ def _troubled(text: bytes, start: int) -> "Iterator[tuple[int, bytes]]":
         end = text.find(b"\n", found.end())
         done = len(text) if end < 0 else end
         line = text[begin:done]
-        if not _NO_ERROR.search(line):
+        if not NO_ERROR.search(line):
             yield begin, line
-
-
-def _error_in(line: bytes) -> "re.Match[bytes] | None":
-    """The first word of trouble in a line."""
-    if line.isascii() and not any(map(line.lower().__contains__, _STEMS)):
-        return None
-    return _ERROR.search(line)
 
 
 def _indented(shape: Shape) -> bool:
@@ -481,21 +451,27 @@ def _counted(shape: Shape, *, partial: bool) -> bytes:
     return text + (b", last %b)" % found[0][-8:] if found else b")")
 
 
-def _piece(line: bytes, worth: int, stream: int, level: bytes = b"") -> Piece:
-    at = _LEVEL.search(line)
-    return _termed(line, worth, stream, level, *(at.span() if at else (-1, 0)))
+def _piece(line: bytes, worth: int, stream: int, level: bytes, hints: Hints) -> Piece:
+    found = level_of(line, hints)
+    return _termed(line, worth, stream, level, found[:2] if found else (-1, 0), hints)
 
 
-def _termed(line: bytes, worth: int, stream: int, level: bytes, start: int, end: int) -> Piece:
-    """A line with a word that finds it; its level stands from `start` (-1: nowhere) to `end`."""
+def _termed(
+    line: bytes, worth: int, stream: int, level: bytes, span: tuple[int, int], hints: Hints
+) -> Piece:
+    """A line with a word that finds it; `span` is where it says its level, (-1, 0): nowhere."""
+    return LatePiece(line, worth, stream, 1, lambda: _term(line, level, span, hints))
+
+
+def _term(line: bytes, level: bytes, span: tuple[int, int], hints: Hints) -> tuple[str, ...]:
+    start, end = span
     if level and start >= 0:
         import re
 
         found = re.search(rb"(?i)" + level, line[start:end])
     else:
-        found = _error_in(line) or _WORD.search(line, end) or _WORD.search(line)
-    terms = (found[0].decode("utf-8", "replace").strip(),) if found else ()
-    return Piece(line, worth, stream, 1, terms)
+        found = error_in(line, hints) or _WORD.search(line, end) or _WORD.search(line)
+    return (found[0].decode("utf-8", "replace").strip(),) if found else ()
 
 
 def _shown_trace(trace: list[bytes]) -> bytes:

@@ -5,6 +5,8 @@ every line carries an identifier of its own). Taking characters out of a whole b
 fraction of looking at each line, which is what most of a log is worth.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 
 from yarp.reduce.families.lines import split
@@ -20,12 +22,12 @@ _FEW = 16
 # The first character is taken before anything is said of it: so most are passed over at once.
 _VARYING = pattern_of(
     rb"[0-9A-FJMNOSa-f](?:"
+    rb"(?=[0-9a-fA-F]{5})(?:"
     rb"[0-9a-fA-F]{7}(?<=[0-9a-fA-F]{8})(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-    rb"|(?<![0-9A-Za-z].)(?:(?<=0)x[0-9a-fA-F]+"
-    rb"|(?<=[0-9a-f])(?:(?<=[0-9])|(?=[a-f]*[0-9]))[0-9a-f]{5,}(?![0-9A-Za-z]))"
+    rb"|(?<![0-9A-Za-z].)(?<=[0-9a-f])(?:(?<=[0-9])|(?=[a-f]*[0-9]))[0-9a-f]{5,}(?![0-9A-Za-z]))"
+    rb"|(?<=[0-9])(?:(?<=0)x(?<![0-9A-Za-z]0x)[0-9a-fA-F]+|[0-9]*(?:[.,:/][0-9]+)*)"
     rb"|(?<=[ADFJMNOS])(?:(?<=J)(?:an|u[nl])|(?<=F)eb|(?<=M)a[ry]|(?<=A)(?:pr|ug)|(?<=S)ep"
-    rb"|(?<=O)ct|(?<=N)ov|(?<=D)ec) +[0-9]+"
-    rb"|(?<=[0-9])[0-9]*(?:[.,:/][0-9]+)*)"
+    rb"|(?<=O)ct|(?<=N)ov|(?<=D)ec) +[0-9]+)"
 )
 # Anchored where a word starts: a long word without a slash or a number is looked at once.
 _VALUES = pattern_of(
@@ -119,7 +121,7 @@ class Shapes:
             met.append((at, shape))
         self.fresh(lines, met)
 
-    def _merge(self, key_of: "_KeyOf") -> None:
+    def _merge(self, key_of: _KeyOf) -> None:
         merged: dict[bytes, Shape] = {}
         for shape in self.known.values():
             key = key_of(shape)
