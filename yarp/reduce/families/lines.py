@@ -63,6 +63,11 @@ class Parser:
         """Take one line without its newline; it may also be one that `wake` does not ask for."""
         raise NotImplementedError
 
+    def lines(self, data: bytes) -> None:
+        """Take each of these whole lines."""
+        for line in split(data):
+            self.line(line)
+
     def below(self) -> bool:
         """Whether the next lines belong to what a late line has begun."""
         return False
@@ -138,8 +143,7 @@ class Sieve:
         rest = self.windows.rest()
         if not self._taken and len(rest) < WINDOW_BYTES // 4:
             # Small: compiling a pattern costs more than looking at each line.
-            for line in split(rest):
-                self.parser.line(line)
+            self.parser.lines(rest)
             return
         last = max(0, rest.rfind(b"\n", 0, max(0, len(rest) - LAST_BYTES)) + 1)
         for line in wanted(rest[:last], self.parser):

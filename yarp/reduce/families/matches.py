@@ -28,6 +28,8 @@ ERRORS = (
     b"error: ",
 )
 _NOTES = (b"Binary ", *ERRORS)
+_NOTES_BEGIN = frozenset(note[0] for note in _NOTES)
+_DIGITS = frozenset(b"0123456789")
 
 
 class Shape:
@@ -77,15 +79,18 @@ class Shape:
     def learn(self, lines: list[bytes]) -> None:
         """Decide from the first lines of the stream."""
         self.learnt = True
+        first = lines[:400]
         sample = [
-            line for line in lines[:400] if line and line != b"--" and not line.startswith(_NOTES)
+            line
+            for line in first
+            if line and line != b"--" and not (line[0] in _NOTES_BEGIN and line.startswith(_NOTES))
         ]
         if not sample:
             return
-        first = [line for line in lines[:400] if line != b"--"]
-        starting = sum(bool(number_of(line)[0]) for line in sample if line[:1].isdigit())
         headings = 1 + first.count(b"")
-        if not number_of(first[0])[0] and (
+        starting = sum(bool(number_of(line)[0]) for line in sample if line[0] in _DIGITS)
+        begin = next(line for line in first if line != b"--")
+        if not number_of(begin)[0] and (
             self.asked_heading or (starting and starting + headings + 1 >= len(sample))
         ):
             self.headed = starting > 0
@@ -95,10 +100,15 @@ class Shape:
             self.named, self.numbered = False, starting * 10 > len(sample) * 8
             self.unknown = self.asked_context and not self.numbered
             return
-        likely = sum(bool(_path_of(line)) for line in sample) * 10
-        self.numbered = self.asked_number and likely > len(sample) * (
-            1 if self.asked_context else 7
-        )
+        if self.asked_number:
+            enough = len(sample) * (1 if self.asked_context else 7)
+            likely = 0
+            for line in sample:
+                if _path_of(line):
+                    likely += 10
+                    if likely > enough:
+                        self.numbered = True
+                        break
         if not self.numbered:
             self.named = self.surely_named or _look_named(sample)
             # Without numbers nothing tells a match from the lines around it.
@@ -176,7 +186,13 @@ def number_of(line: bytes) -> tuple[bytes, bytes]:
 
 def _path_of(line: bytes) -> bytes:
     """The path before `:12:`, or nothing."""
-    at = line.find(b":")
+    path, _, rest = line.partition(b":")
+    number, colon, _ = rest.partition(b":")
+    if not colon:
+        return b""
+    if number.isdigit():
+        return path  # nearly always
+    at = len(path)
     while at > 0:
         end = line.find(b":", at + 1)
         if end < 0:

@@ -31,7 +31,7 @@ _GENERATED = (
     b".g.dart",
 )
 _PLACES = 8
-_FOLDERS = (b"/node_modules/", b"/vendor/", b"/dist/", b"/__generated__/")
+_FOLDERS = frozenset((b"node_modules", b"vendor", b"dist", b"__generated__"))
 
 
 class File:
@@ -181,9 +181,8 @@ def spread(parts: list[File | bytes], others: Counter[bytes]) -> bytes:
 
 def is_generated(path: bytes) -> bool:
     """Whether a program writes this file, so that its counts say enough."""
-    if path.rpartition(b"/")[2] in _LOCKS or path.endswith(_GENERATED):
-        return True
-    return any(map((b"/" + path).__contains__, _FOLDERS))
+    *folders, name = path.split(b"/")
+    return name in _LOCKS or path.endswith(_GENERATED) or not _FOLDERS.isdisjoint(folders)
 
 
 def spare(hunk: Hunk) -> bool:

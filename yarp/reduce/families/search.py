@@ -6,6 +6,9 @@ headings, and bare lines where one file was searched. A file's name never goes b
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import pairwise
+
 from yarp.reduce.families import base
 from yarp.reduce.families.base import Piece
 from yarp.reduce.families.lines import Windows, split
@@ -42,6 +45,9 @@ class Family(base.Family):
         super().__init__(argv, options)
         self.shape = Shape(argv)
         self.files: dict[bytes, _File] = {}
+        # Of a search whose lines are all alike: how many each file has, and the lines, split.
+        self.counts: Counter[bytes] = Counter()
+        self.parts: list[list[bytes]] = []
         self.errors: dict[bytes, None] = {}
         self.errors_seen = 0
         self.binary: list[bytes] = []
@@ -106,51 +112,123 @@ class Family(base.Family):
 
     def _named(self, window: bytes) -> None:
         """Lines `path:text`: those of a file stand together, so its name is compared, not split."""
+        if not self.shape.one_by_one(window):
+            self._runs(window)
+            return
+        lines = split(window)
+        if self.files or self.pending or not self._alike(lines):
+            self._lines(lines)
+
+    def _alike(self, lines: list[bytes]) -> bool:
+        """Take the whole of a search whose lines are all `path:12:text`; False where one is not."""
         shape = self.shape
-        name = matching = context = b""
+        if not shape.numbered or shape.asked_context or len(lines) > LINES_KEPT:
+            return False
+        parts = [line.split(b":", 2) for line in lines]
+        if min(map(len, parts)) < 3:
+            return False
+        names, numbers, _ = zip(*parts, strict=True)
+        if not (all(names) and all(numbers) and b"".join(numbers).isdigit()):
+            return False
+        counts = Counter(names)
+        if len(counts) > FILES_KEPT:
+            return False
+        # Else a line could be one of context.
+        if b"-" in b"".join(counts) and any(
+            b"-" in name and name.startswith(last + b"-") for last, name in pairwise(names)
+        ):
+            return False
+        self.counts, self.parts = counts, parts
+        self.matches = len(lines)
+        return True
+
+    def _lines(self, lines: list[bytes]) -> None:
+        """Named lines, one by one."""
+        name_of, files = self.shape.name, self.files
+        usual = self.shape.numbered and not self.shape.asked_context
+        name = b""
+        colons = 0  # in the name
+        file: _File | None = None
+        count = 0
+        for line in lines:
+            head, colon, text = line.partition(b":")
+            if head != name or not colon or not name:
+                if colons and line.startswith(name + b":"):
+                    text = line[len(name) + 1 :]
+                elif name and (colons or b"-" in head) and self._around(file, line, name + b"-"):
+                    continue
+                else:
+                    self.switches += 1
+                    number, mark, _ = text.partition(b":")
+                    if usual and mark and number.isdigit():
+                        found = head
+                    else:
+                        found = name_of(line)
+                        text = line[len(found) + 1 :]
+                    if not found:
+                        self._loose(line)
+                        continue
+                    name = found
+                    colons = name.count(b":") if name is not head else 0
+                    file = files.get(name) or self._file(name)
+                    if self.pending:
+                        self._take_pending(file, name + b"-")
+            count += 1
+            if file is not None:
+                file.count += 1
+                if len(file.lines) < LINES_PER_FILE and self.kept < LINES_KEPT:
+                    self.kept += 1
+                    file.lines.append((True, text))
+        self.matches += count
+
+    def _runs(self, window: bytes) -> None:
+        """Named lines, those of a file at once."""
+        shape = self.shape
+        matching = context = b"\n"
         file: _File | None = None
         at, size = 0, len(window)
-        one_by_one = shape.one_by_one(window)
         while at < size:
             stop = window.find(b"\n", at)
             stop = size if stop < 0 else stop
-            if not (name and window.startswith(matching, at)):
+            if not window.startswith(matching, at):
                 line = window[at:stop]
-                if name and line.startswith(context) and shape.is_context(line[len(context) :]):
-                    if file is not None and len(file.lines) < LINES_PER_FILE:
-                        self._keep(file, line[len(context) :], match=False)
+                if self._around(file, line, context):
                     at = stop + 1
                     continue
                 self.switches += 1
-                found = shape.name(line)
-                if not found:
+                name = shape.name(line)
+                if not name:
                     self._loose(line)
                     at = stop + 1
                     continue
-                name = found
                 file = self.files.get(name) or self._file(name)
                 matching, context = name + b":", name + b"-"
-                if file is not None and self.pending:
-                    for before in self.pending:
-                        if before.startswith(context):
-                            self._keep(file, before[len(context) :], match=False)
-                self.pending.clear()
-            if one_by_one:
-                self.matches += 1
-                if file is not None:
-                    file.count += 1
-                    if len(file.lines) < LINES_PER_FILE and self.kept < LINES_KEPT:
-                        self.kept += 1
-                        file.lines.append((True, window[at + len(matching) : stop]))
-                at = stop + 1
-                continue
-            end = shape.run_end(window, at, stop, len(name))
+                if self.pending:
+                    self._take_pending(file, context)
+            end = shape.run_end(window, at, stop, len(matching) - 1)
             self._count(file, window.count(b"\n", at, end) + (end > size))
             if file is not None and len(file.lines) < LINES_PER_FILE and self.kept < LINES_KEPT:
                 missing = LINES_PER_FILE - len(file.lines)
                 for line in window[at : end - 1].split(b"\n", missing)[:missing]:
                     self._keep(file, line[len(matching) :], match=True)
             at = end
+
+    def _around(self, file: _File | None, line: bytes, context: bytes) -> bool:
+        """Take a line of context of the file, which begins so; False if it is none."""
+        text = line[len(context) :]
+        if not line.startswith(context) or not self.shape.is_context(text):
+            return False
+        if file is not None and len(file.lines) < LINES_PER_FILE:
+            self._keep(file, text, match=False)
+        return True
+
+    def _take_pending(self, file: _File | None, context: bytes) -> None:
+        """Lines that stood before the first match of the file, and may be its context."""
+        if file is not None:
+            for before in self.pending:
+                if before.startswith(context):
+                    self._keep(file, before[len(context) :], match=False)
+        self.pending.clear()
 
     def _headed(self, window: bytes) -> None:
         """Headings of rg: a path, then `12:text` or `12-text`, then an empty line."""
@@ -257,27 +335,33 @@ class Family(base.Family):
         return out
 
     def _found(self, budget_bytes: int) -> list[Piece]:
-        files = [file for file in self.files.values() if file.count]
+        counts = self.counts or {
+            file.name: file.count for file in self.files.values() if file.count
+        }
         total = b"%d match%s" % (self.matches, b"" if self.matches == 1 else b"es")
         if self.uncertain:
             total = b"about " + total
         if self.switches >= SWITCHES:
-            total += b" in at least %d files" % len(files)
+            total += b" in at least %d files" % len(counts)
         elif b"" not in self.files:
-            total += b" in %d file%s" % (len(files), b"" if len(files) == 1 else b"s")
+            total += b" in %d file%s" % (len(counts), b"" if len(counts) == 1 else b"s")
         pieces = [Piece(total, 0, lines=0)] if self.matches else []
         pieces += [Piece(line, 1, terms=("inary file",)) for line in self.binary]
         left = budget_bytes - sum(len(piece.text) + 1 for piece in pieces)
-        if sum(len(file.name) + 7 for file in files) > left:
-            pieces += self._folded(files)
+        if sum(map(len, counts)) + 7 * len(counts) > left:
+            pieces += self._folded(counts)
         else:
-            for file in files:
-                pieces += self._one(file)
-        if not self.files:
+            for path, number, text in self.parts:
+                file = self._file(path)
+                if file is not None and len(file.lines) < LINES_PER_FILE:
+                    file.lines.append((True, number + b":" + text))
+            for name in counts:
+                pieces += self._one(self.files[name], counts[name])
+        if not (self.files or self.counts):
             pieces += [Piece(line, 5) for line in self.rest]
         return pieces
 
-    def _one(self, file: _File) -> list[Piece]:
+    def _one(self, file: _File, count: int) -> list[Piece]:
         """A file's name with its count, then its lines; a first line before another's second."""
         out = []
         # One word finds all matches, if the pattern is one.
@@ -287,7 +371,7 @@ class Family(base.Family):
         indent = b""
         if file.name:
             indent = b" "
-            out.append(Piece(file.name + b" (%d)" % file.count, 1, lines=0, terms=term))
+            out.append(Piece(file.name + b" (%d)" % count, 1, lines=0, terms=term))
         matched = 0
         for match, text in file.lines:
             matched += match
@@ -295,29 +379,29 @@ class Family(base.Family):
             out.append(Piece(indent + self.shape.around(text), worth, lines=1, terms=term))
         return out
 
-    def _folded(self, files: list[_File]) -> list[Piece]:
+    def _folded(self, counts: dict[bytes, int]) -> list[Piece]:
         """Too many names for a line each: the names of a directory share lines."""
-        folders: dict[bytes, list[bytes]] = {}
-        sums: dict[bytes, int] = {}
-        last: dict[bytes, _File] = {}
-        for file in files:
-            folder, _, name = file.name.rpartition(b"/")
-            folders.setdefault(folder, []).append(b"%s %d" % (name, file.count))
-            sums[folder] = sums.get(folder, 0) + file.count
-            last[folder] = file
+        folders: dict[bytes, list[tuple[bytes, bytes, int]]] = {}
+        for path, count in counts.items():
+            folder, _, name = path.rpartition(b"/")
+            if folder in folders:
+                folders[folder].append((name, path, count))
+            else:
+                folders[folder] = [(name, path, count)]
+        sums = [sum([count for _, _, count in inside]) for inside in folders.values()]
         out = []
         # Where most was found is what one looks at next.
-        usual = sorted(sums.values())[len(sums) // 2]
-        for folder, inside in folders.items():
+        usual = sorted(sums)[len(sums) // 2]
+        for (folder, members), total in zip(folders.items(), sums, strict=True):
             term = (*self.shape.terms, (folder + b"/").decode("utf-8", "replace"))
-            total = sums[folder]
             worth = 2 if total >= usual else 3
-            if len(inside) == 1:
-                text = b"%s (%d)" % (last[folder].name, total)
-                out.append(Piece(text, worth, lines=0, terms=term))
+            if len(members) == 1:
+                text = b"%s (%d)" % (members[0][1], total)
+                out.append(Piece(text, worth, 0, 0, term))
                 continue
-            head = b"%s/ (%d in %d files):" % (folder or b".", total, len(inside))
-            out.append(Piece(head, 1, lines=0, terms=term))
+            head = b"%s/ (%d in %d files):" % (folder or b".", total, len(members))
+            out.append(Piece(head, 1, 0, 0, term))
+            inside = [b"%s %d" % (name, count) for name, _, count in members]
             for at in range(0, len(inside), NAMES_A_LINE):
                 names = b" " + b", ".join(inside[at : at + NAMES_A_LINE])
                 out.append(Piece(names, worth, lines=0, terms=term))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yarp.reduce.families.lines import Wake
+from yarp.reduce.families.lines import Wake, split
 from yarp.reduce.families.test.report import (
     CAPTURED,
     CAUSE,
@@ -67,13 +67,7 @@ class Cargo(Runner):
 
     def line(self, line: bytes) -> None:
         """Take one line."""
-        if (
-            line.endswith(b" ... ok")
-            and line.startswith(b"test ")
-            and self.open is None
-            and not line.startswith(b"test result: ")
-            and b" Nextest run ID " not in line
-        ):
+        if self.open is None and _passed(line):
             self.listing = False  # most lines are of this kind
         elif self.nextest and line.startswith((b"test result: ", b"failures:", b"    ")):
             # nextest runs each test in a process of its own, which reports like a target.
@@ -131,6 +125,22 @@ class Cargo(Runner):
         elif line.strip() and not _quiet(line):
             self.plain.add(line)
         self.listing = self.listing and (not line or line.startswith((b" ", b"failures:")))
+
+    def lines(self, data: bytes) -> None:
+        """See `Parser`; of tests that went well nothing is taken."""
+        plain = b" Nextest run ID " not in data
+        for line in split(data):
+            outcome = line.rpartition(b" ... ")[2]
+            if (
+                outcome == b"ok"
+                and plain
+                and self.open is None
+                and line[:5] == b"test "
+                and line[5:13] != b"result: "
+            ):
+                self.listing = False
+            else:
+                self.line(line)
 
     def finish(self) -> None:
         """The stream has ended: fold the targets that passed, name what no block told of."""
@@ -235,6 +245,16 @@ class Cargo(Runner):
 
 
 _COUNTED = (b"passed", b"failed", b"ignored", b"filtered out")
+
+
+def _passed(line: bytes) -> bool:
+    """Whether a line says nothing but that a test went well."""
+    return (
+        line.endswith(b" ... ok")
+        and line.startswith(b"test ")
+        and not line.startswith(b"test result: ")
+        and b" Nextest run ID " not in line
+    )
 
 
 def _quiet(line: bytes) -> bool:

@@ -7,7 +7,7 @@ was read waits until the run has ended, and the last summary and the last outcom
 
 from __future__ import annotations
 
-from yarp.reduce.families.lines import Wake
+from yarp.reduce.families.lines import Wake, split
 from yarp.reduce.families.test.pytest_blocks import grades, is_place
 from yarp.reduce.families.test.report import (
     CAPTURED,
@@ -45,6 +45,9 @@ _LOUD = (b"ERROR: ", b"FAIL ", b"replacing crashed", b"Exit: ")
 _NO_CONFTEST = b"ImportError while loading conftest"
 # Lines that mean something else, whatever they end with.
 _ODD = (*_LOUD, _NO_CONFTEST, b"INTERNALERROR>", b"=", b"!", b"[gw")
+_ODD_BEGIN = frozenset(start[0] for start in _ODD)
+_STARTS = b"= test session starts ="
+_MISUSED = b"pytest: error: "
 _WELL = (b" PASSED", b" SKIPPED", b" XFAIL", b" XPASS")
 
 
@@ -90,14 +93,7 @@ class Pytest(Runner):
     def line(self, line: bytes) -> None:
         """Take one line, in the section it stands in."""
         self.closed, self.closing = self.closing, False
-        if (
-            line.endswith(b"%]")
-            and self.section == _START
-            and self.headed
-            and self.open is None
-            and not self.back
-            and _passed(line)
-        ):
+        if line.endswith(b"%]") and self._counts() and _passed(line):
             return  # most lines are of this kind
         first = line[:1]
         if first == b"=" and self._header(line):
@@ -145,6 +141,28 @@ class Pytest(Runner):
                 self.report.note(1, self.stream, line)
         else:
             self._progress_line(line)
+
+    def lines(self, data: bytes) -> None:
+        """See `Parser`; of tests that went well nothing is taken."""
+        # The header of the run, if it is still to come, and no word of another one.
+        plain = data.count(_STARTS) <= (not self.headed) and _MISUSED not in data
+        shares: set[bytes] = set()  # ` 12%]`
+        counting = self._counts()
+        for line in split(data):
+            if counting and plain and line:
+                _, passed, share = line.rpartition(b" PASSED [")
+                if passed and line[0] not in _ODD_BEGIN:
+                    if share not in shares and _is_share(share):
+                        shares.add(share)
+                    if share in shares:
+                        self.closed, self.closing = self.closing, False
+                        continue
+            self.line(line)
+            counting = self._counts()
+
+    def _counts(self) -> bool:
+        """Whether what stands here is the progress of a run, a line for each test."""
+        return self.headed and self.section == _START and self.open is None and not self.back
 
     def finish(self) -> None:
         """The stream has ended."""
@@ -527,9 +545,14 @@ def _passed(line: bytes) -> bool:
     return (
         _without_progress(line).endswith(_WELL)
         and not line.startswith(_ODD)
-        and b"= test session starts =" not in line
-        and b"pytest: error: " not in line
+        and _STARTS not in line
+        and _MISUSED not in line
     )
+
+
+def _is_share(text: bytes) -> bool:
+    """Whether it is how much of the run is done, as it stands behind a bracket: ` 12%]`."""
+    return len(text) == 5 and text.endswith(b"%]") and not text[:3].strip(b" 0123456789")
 
 
 def _quiet(line: bytes, body: bytes) -> bool:
