@@ -349,3 +349,21 @@ def test_a_dataset_that_is_closed_or_refused_leaves_the_umask_as_it_was(store, t
         assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
+
+
+def test_a_shell_of_python_sees_no_progress_of_the_engine(store):
+    store.write("a.jsonl", session("s"), call("c"), result("c"))
+    store.extract()
+    code = (
+        "import sys\n"
+        "from yarp.dataset import textindex\n"
+        "from yarp.dataset.database import Dataset\n"
+        "asked = 'SELECT current_setting(\\'enable_progress_bar\\')'\n"
+        "with Dataset.read(sys.argv[1]) as dataset:\n"
+        "    textindex.update(dataset)\n"
+        "    index = textindex.Growing.open(dataset)\n"
+        "    print(dataset.row(asked), index.connection.execute(asked).fetchall())\n"
+    )
+    command = [sys.executable, "-c", code, store.database]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "(False,) [(False,)]\n"

@@ -362,6 +362,7 @@ def _connect(
         try:
             _attach(connection, path, readonly=readonly)
             connection.execute("USE dataset")
+            connection.execute("SET enable_progress_bar = false")  # a shell of Python would have it
             # A third of the room, and then no line is read without 2,047 rows around it.
             connection.execute("SET disabled_compression_methods = 'zstd'")
             connection.execute("SET enable_external_access = false")

@@ -366,6 +366,7 @@ def _connect(path: str, temporary: str | None, room: int) -> DuckDBPyConnection:
             "autoload_known_extensions": "false",
         },
     )
+    connection.execute("SET enable_progress_bar = false")
     connection.execute("SET enable_external_access = false")  # not before a directory is set
     return connection
 
