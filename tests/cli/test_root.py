@@ -204,6 +204,21 @@ def test_a_fault_of_ours_is_70_and_shows_where(yarp_home):
     assert "in broken" in done.stderr
 
 
+@pytest.mark.parametrize(("word", "ends"), [("search", True), ("benchmark", False)])
+def test_a_command_that_is_done_ends_the_process_with_all_that_it_said(yarp_home, word, ends):
+    code = (
+        "import atexit, sys\n"
+        "from yarp.cli import root\n"
+        "atexit.register(print, 'closed')\n"
+        "print('said')\n"
+        f"sys.exit(root.leave(7, [{word!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 7
+    assert done.stdout == ("said\n" if ends else "said\nclosed\n")
+    assert root.leave(7, []) == 7
+
+
 def test_a_hot_command_reached_the_slow_way_still_runs(yarp_home):
     done = run("--", "run", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7

@@ -450,6 +450,4 @@ def main() -> int:
     from yarp.cli import root
 
     status = root.run(command, "toolcall-extractor", sys.argv[1:])
-    if sys.argv[1:2] == ["extract"]:
-        root.leave(status)
-    return status
+    return root.leave(status, sys.argv[1:2])

@@ -12,7 +12,7 @@ import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import rich_click as click
 from click.exceptions import Exit, NoArgsIsHelpError
@@ -56,6 +56,10 @@ _COMMANDS = {
     "doctor": ("yarp.cli.doctor", "doctor", "Find what keeps calls from being captured."),
     "uninstall": ("yarp.cli.hosts", "uninstall", "Take YARP out of an agent."),
 }
+
+# Commands of the dataset that leave nothing to be done when they have answered; not those that
+# work in other processes.
+_DONE = ("extract", "ingest", "stats", "issues", "calls", "search", "sql")
 
 _HELP = """Keeps every tool call exactly, shows it short, and leads back to the bytes.
 
@@ -154,13 +158,16 @@ def root(ctx: click.Context) -> None:  # noqa: D103 - its help stands in _HELP
 def main(argv: list[str]) -> int:
     """Run the command line `argv` (program name first) and return its exit status."""
     status = run(root, "yarp", argv[1:])
-    if argv is sys.argv and argv[1:3] == ["dataset", "extract"]:
-        leave(status)
-    return status
+    return leave(status, argv[2:3]) if argv is sys.argv and argv[1:2] == ["dataset"] else status
 
 
-def leave(status: int) -> NoReturn:
-    """End the process: to close the interpreter takes a tenth of a run that finds nothing new."""
+def leave(status: int, words: list[str]) -> int:
+    """End the process of a command of the dataset, if all that it did is done; else its status.
+
+    To close the interpreter takes a tenth of an import that finds nothing new.
+    """
+    if not words or words[0] not in _DONE:
+        return status
     with suppress(OSError):
         sys.stdout.flush()
     os._exit(status)
