@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import marshal
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,6 +61,13 @@ def probe(*, code=PROBE, **variables):
 def settle():
     """Let the clock's tick pass, as it does between two acts of a user."""
     time.sleep(0.03)
+
+
+@pytest.fixture
+def yarp_home(yarp_home):
+    """A home where no call was made."""
+    shutil.rmtree(yarp_home / "cache")
+    return yarp_home
 
 
 @pytest.fixture

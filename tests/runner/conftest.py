@@ -21,7 +21,7 @@ HOST_IDS = {"agent": "acme", "account": "bob", "session": "s-1", "call": "c-1"}
 class Yarp:
     """Starts `yarp run` and reads the archive with SQLite alone."""
 
-    def __init__(self, root, cache):
+    def __init__(self, root):
         self.root = str(root)
         self.bin = os.path.join(self.root, "bin")
         os.mkdir(self.bin)
@@ -32,7 +32,7 @@ class Yarp:
             "HOME": self.root,
             "USER": "ada",
             "XDG_CONFIG_HOME": os.path.join(self.root, "config"),
-            "XDG_CACHE_HOME": str(cache),
+            "XDG_CACHE_HOME": os.path.join(self.root, "cache"),
             "XDG_DATA_HOME": os.path.join(self.root, "data"),
             "LANG": "C.UTF-8",
         }
@@ -120,11 +120,8 @@ class Yarp:
         return self.result()["receipt"]
 
 
-@pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def yarp(tmp_path, shared_cache):
-    return Yarp(tmp_path, shared_cache)
+def yarp(tmp_path, precompiled):
+    yarp = Yarp(tmp_path)
+    precompiled.put(yarp.env["XDG_CONFIG_HOME"], yarp.env["XDG_CACHE_HOME"])
+    return yarp
