@@ -10,8 +10,15 @@ from hypothesis import HealthCheck, settings
 from yarp import cache
 
 # How long an example takes says how busy the machine is, not whether the code is right.
-settings.register_profile("yarp", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("yarp")
+_PROFILE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("yarp", **_PROFILE, max_examples=40)
+settings.register_profile("thorough", **_PROFILE, max_examples=200)
+
+
+def pytest_configure(config):
+    """Whoever asks for the slow tests gets more examples of the others, too."""
+    thorough = config.getoption("markexpr") != "not slow"
+    settings.load_profile("thorough" if thorough else "yarp")
 
 
 class Precompiled:

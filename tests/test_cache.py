@@ -66,7 +66,7 @@ def settle():
 @pytest.fixture
 def yarp_home(yarp_home):
     """A home where no call was made."""
-    shutil.rmtree(yarp_home / "cache")
+    shutil.rmtree(yarp_home / "cache", ignore_errors=True)
     return yarp_home
 
 
@@ -77,6 +77,15 @@ def cached(yarp_home):
         return sorted(directory.iterdir()) if directory.is_dir() else []
 
     return files
+
+
+@pytest.fixture
+def made(yarp_home, cached, precompiled):
+    """The file that a first call makes."""
+    precompiled.put(yarp_home / "config", yarp_home / "cache")
+    probe()
+    (file,) = cached()
+    return file
 
 
 @pytest.fixture
@@ -152,7 +161,7 @@ def test_an_installed_plugin_an_edited_plugin_and_an_uninstalled_one_show_at_onc
     assert probe()["hosts"] == {}
 
 
-def test_a_changed_configuration_shows_at_once(configure):
+def test_a_changed_configuration_shows_at_once(made, configure):
     assert probe()["cap"] == 5120
     configure("version = 1\n[output]\ncap_bytes = 2048\n")
     assert probe()["cap"] == 2048
@@ -161,7 +170,7 @@ def test_a_changed_configuration_shows_at_once(configure):
     assert probe()["children"] == 0
 
 
-def test_a_rule_pack_of_the_user_shows_at_once_and_when_it_changes(yarp_home):
+def test_a_rule_pack_of_the_user_shows_at_once_and_when_it_changes(made, yarp_home):
     assert "mytool" not in probe()["programs"]
     rules = yarp_home / "config" / "yarp" / "rules"
     rules.mkdir(parents=True)
@@ -213,42 +222,34 @@ def test_yarp_plugins_is_part_of_the_key(plugin_site, cached):
     ],
     ids=["a byte short", "half", "empty", "one bit", "another program's", "noise"],
 )
-def test_a_damaged_file_is_as_good_as_none(yarp_home, cached, damage):
-    probe()
-    (file,) = cached()
-    file.write_bytes(damage(file.read_bytes()))
+def test_a_damaged_file_is_as_good_as_none(made, damage):
+    made.write_bytes(damage(made.read_bytes()))
     assert probe()["children"] == 1
     assert probe()["children"] == 0
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o640, 0o666])
-def test_a_file_that_others_can_reach_is_not_trusted(yarp_home, cached, mode):
-    probe()
-    (file,) = cached()
-    file.chmod(mode)
+def test_a_file_that_others_can_reach_is_not_trusted(made, mode):
+    made.chmod(mode)
     assert probe()["children"] == 1
-    assert cached()[0].stat().st_mode & 0o777 == 0o600
+    assert made.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_file_of_another_owner_is_not_trusted(yarp_home, cached):
-    probe()
-    (file,) = cached()
-    os.chown(file, 12345, 12345)
+def test_a_file_of_another_owner_is_not_trusted(made):
+    os.chown(made, 12345, 12345)
     assert probe()["children"] == 1
-    assert cached()[0].stat().st_uid == 0
+    assert made.stat().st_uid == 0
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "directory"])
-def test_what_is_no_regular_file_is_not_read(yarp_home, cached, tmp_path, kind):
-    probe()
-    (file,) = cached()
+def test_what_is_no_regular_file_is_not_read(made, tmp_path, kind):
     if kind == "link":
-        file.rename(tmp_path / "elsewhere")
-        file.symlink_to(tmp_path / "elsewhere")
+        made.rename(tmp_path / "elsewhere")
+        made.symlink_to(tmp_path / "elsewhere")
     else:
-        file.unlink()
-        os.mkfifo(file, 0o600) if kind == "pipe" else file.mkdir()
+        made.unlink()
+        os.mkfifo(made, 0o600) if kind == "pipe" else made.mkdir()
     assert probe()["children"] == 1
 
 
@@ -464,10 +465,8 @@ def test_threads_and_last_words_of_a_plugin_keep_nobody_waiting(plugin_site):
     assert (found["children"], found["hosts"]["acme"]["title"]) == (1, "Acme")
 
 
-def test_an_edit_of_our_own_code_makes_it_anew(yarp_home, cached):
-    probe()
-    (file,) = cached()
-    _, stamps, *_ = marshal.loads(file.read_bytes()[16:])
+def test_an_edit_of_our_own_code_makes_it_anew(made):
+    _, stamps, *_ = marshal.loads(made.read_bytes()[16:])
     watched = {path for path, _ in stamps}
     for name in ("cache", "compile", "config", "plugins", "settings", "types"):
         assert os.path.join(os.path.dirname(yarp.__file__), f"{name}.py") in watched
@@ -483,12 +482,10 @@ def test_a_host_without_a_plugin_is_an_error_that_says_what_to_do(yarp_home):
     assert "install yarp-zulu" in probe(code=code)["error"]
 
 
-def test_files_of_environments_long_gone_are_swept(yarp_home, cached):
-    probe()
-    (file,) = cached()
-    old = file.with_name("compiled-0000000000000000")
+def test_files_of_environments_long_gone_are_swept(made, cached):
+    old = made.with_name("compiled-0000000000000000")
     old.write_bytes(b"x")
     os.utime(old, (1, 1))
-    file.unlink()
+    made.unlink()
     probe()
     assert old not in cached()

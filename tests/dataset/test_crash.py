@@ -55,33 +55,28 @@ def undisturbed(new_store):
     return store
 
 
+ITEM = "JOIN source_items USING (source_item_key) ORDER BY ALL"
+SHAPE = {
+    "roots": "SELECT * EXCLUDE (source_root_key, root_path) FROM source_roots",
+    "items": "SELECT * EXCLUDE (source_item_key, source_root_key, inode, snapshot_mtime_ns,"
+    " last_run_key) FROM source_items ORDER BY relative_path",
+    "sessions": "FROM sessions ORDER BY ALL",
+    "calls": "FROM tool_calls ORDER BY ALL",
+    "results": "FROM tool_results ORDER BY ALL",
+    "observations": "SELECT relative_path, o.* EXCLUDE (observation_key, source_item_key)"
+    f" FROM observations AS o {ITEM}",
+    "issues": "SELECT relative_path, e.* EXCLUDE (issue_key, run_key, source_item_key)"
+    f" FROM import_issues AS e {ITEM}",
+    "links": "SELECT relative_path, l.* EXCLUDE (source_item_key)"
+    f" FROM private.call_links AS l {ITEM}",
+    "state": "FROM private.state",
+}
+
+
 def shape(store):
     """All rows, with the places of this store taken out."""
-    own = str(store.sessions)
-    roots = "source_root_key"
-    return {
-        "roots": store.rows("SELECT * EXCLUDE (source_root_key, root_path) FROM source_roots"),
-        "items": store.rows(
-            f"SELECT * EXCLUDE (source_item_key, {roots}, inode, snapshot_mtime_ns, last_run_key) FROM source_items ORDER BY relative_path"
-        ),
-        "sessions": store.rows("FROM sessions ORDER BY ALL"),
-        "calls": store.rows("FROM tool_calls ORDER BY ALL"),
-        "results": store.rows("FROM tool_results ORDER BY ALL"),
-        "observations": store.rows(
-            "SELECT relative_path, o.* EXCLUDE (observation_key, source_item_key) FROM observations AS o"
-            " JOIN source_items USING (source_item_key) ORDER BY ALL"
-        ),
-        "issues": store.rows(
-            "SELECT relative_path, e.* EXCLUDE (issue_key, run_key, source_item_key) FROM import_issues AS e"
-            " JOIN source_items USING (source_item_key) ORDER BY ALL"
-        ),
-        "links": store.rows(
-            "SELECT relative_path, l.* EXCLUDE (source_item_key) FROM private.call_links AS l"
-            " JOIN source_items USING (source_item_key) ORDER BY ALL"
-        ),
-        "state": store.rows("FROM private.state"),
-        "own": own is None,
-    }
+    with Dataset.read(store.database) as dataset:
+        return {name: dataset.rows(statement) for name, statement in SHAPE.items()}
 
 
 def killed_runs(new_store, tmp_path, count, seed):

@@ -4,7 +4,7 @@ import random
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yarp.dataset import indexing, textindex
@@ -24,14 +24,18 @@ def find(request, by_the_index, monkeypatch):
     monkeypatch.setattr(textindex, "_SMALL_BYTES", 0)
 
     def run(path, needle, **more):
+        return run.each(path, [needle], **more)[0]
+
+    def each(path, needles, **more):
         with Dataset.read(path) as dataset:
             index = indexing.ready(dataset, hold=request.param == "in memory")
             assert (index is not None) is by_the_index
-            answer = search(dataset, needle, index, **more)
+            answers = [search(dataset, needle, index, **more) for needle in needles]
             if index is not None:
                 index.close()
-        return answer
+        return answers
 
+    run.each = each
     return run
 
 
@@ -140,7 +144,6 @@ TEXTS = st.text(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(before=TEXTS, needle=TEXTS, text=TEXTS, after=TEXTS, ignore_case=st.booleans())
 def test_a_pattern_finds_what_the_text_finds(before, needle, text, after, ignore_case):
     whole = before + text + after
@@ -178,8 +181,8 @@ def test_in_any_case_the_calls_and_lines_are_those_that_looking_at_each_text_fin
     for text in chance.choices(texts, k=30):
         start = chance.randrange(len(text))
         needles.append(text[start : start + chance.randrange(1, 4)])
-    for needle in needles:
-        found = find(path, needle, ignore_case=True, limit=100, lines=100)
+    answers = find.each(path, needles, ignore_case=True, limit=100, lines=100)
+    for needle, found in zip(needles, answers, strict=True):
         expected = {text for text in texts if lowered(needle) in lowered(text)}
         assert {hit.call_key for hit in found.hits} == expected
         assert found.calls == len(expected)
