@@ -18,6 +18,7 @@ from yarp.spool import live
 from yarp.spool.declared import SpoolLocation
 from yarp.spool.receipt import Identity, Representation
 from yarp.spool.spool import Spool
+from yarp.testing.plugin import PluginSite
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROGRAM = [sys.executable, "-m", "yarp"]
@@ -54,13 +55,23 @@ spool.finish(exit_code=2)
 """
 
 
+@pytest.fixture(scope="module")
+def acme(tmp_path_factory):
+    """The directory of a plugin that brings the host, and of what is compiled of it once."""
+    folder = tmp_path_factory.mktemp("acme")
+    PluginSite(folder).install("acme", HOST)
+    return folder
+
+
 @pytest.fixture
-def logs(plugin_site, monkeypatch, tmp_path):
+def logs(yarp_home, acme, monkeypatch, tmp_path):
     """A host that spools, with its logs here."""
-    plugin_site.install("acme", HOST)
     # Not the first one: that is the program's own, where no plugin comes from.
-    monkeypatch.setattr(sys, "path", [sys.path[0], str(plugin_site.path), *sys.path[1:]])
+    monkeypatch.setattr(sys, "path", [sys.path[0], str(acme), *sys.path[1:]])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(acme), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("YARP_PLUGINS", "acme")
+    for name in ("cache", "config"):
+        monkeypatch.setenv(f"XDG_{name.upper()}_HOME", str(acme / name))
     folder = tmp_path / "logs"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("ACME_LOGS", str(folder))

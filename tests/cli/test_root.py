@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import os
 import pathlib
 import signal
@@ -104,18 +105,50 @@ def _helps():
             yield (name, below)
 
 
-@pytest.mark.parametrize("words", list(_helps()), ids=" ".join)
-def test_the_help_of_every_command_leads_with_examples(words):
-    environment = {"PATH": os.environ["PATH"], "PYTHONIOENCODING": "ascii", "COLUMNS": "100"}
+# Forks of one process: a hundred interpreters would take their time to start.
+HELPS = """
+import contextlib, importlib, io, json, os, sys, tempfile
+import yarp.__main__, yarp.cli.root
+
+def said(words):
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if not child:
+            os.dup2(out.fileno(), 1)
+            os.dup2(err.fileno(), 2)
+            sys.exit(yarp.__main__.main(["yarp", *words, "--help"]))
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        return [status, *[(file.seek(0), file.read().decode())[1] for file in (out, err)]]
+
+for module, _, _ in yarp.cli.root._COMMANDS.values():
+    importlib.import_module(module)
+with contextlib.redirect_stdout(io.StringIO()):
+    yarp.cli.root.main(["yarp", "--help"])
+print(json.dumps([said(words) for words in json.load(sys.stdin)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def helps(tmp_path_factory):
+    """What the help of each command says, with its status and what it complains of."""
+    every = list(_helps())
+    environment = {"PATH": os.environ["PATH"], "COLUMNS": "100", "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "yarp", *words, "--help"],
+        [sys.executable, "-c", HELPS],
+        input=json.dumps(every),
         capture_output=True,
-        env=environment,
-        check=False,
+        text=True,
+        env={**environment, "HOME": str(tmp_path_factory.mktemp("home"))},
+        check=True,
         cwd="/",
     )
-    assert (done.returncode, done.stderr) == (0, b"")
-    text = done.stdout.decode()
+    return dict(zip(every, json.loads(done.stdout), strict=True))
+
+
+@pytest.mark.parametrize("words", list(_helps()), ids=" ".join)
+def test_the_help_of_every_command_leads_with_examples(helps, words):
+    status, text, complaints = helps[words]
+    assert (status, complaints) == (0, "")
     assert "\\b" not in text
     assert "\b" not in text
     lines = [line.strip() for line in text.splitlines()]
