@@ -7,9 +7,14 @@ import signal
 
 import pytest
 
-# In the background of a shell a process ignores SIGINT, and so does all that it starts.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# What a shell has a job in its background ignore, or `nohup`, all that it starts ignores, too.
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 class Result:
