@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from yarp.reduce.families.levels import _ERROR, RANKS, Hints, error_in, level_of
-from yarp.reduce.families.shapes import masked
+from yarp.reduce.families.shapes import masked, vague
 
 PLAIN = re.compile(
     rb"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -19,6 +19,18 @@ PARTS = [
     *(b"123e4567-e89b-12d3-a456-426614174000 deadbeef DEADBEEF abcdef -cafe- 1234 _ \xff".split()),
     *(b" ", b"  "),
 ]
+PLAIN_VALUES = re.compile(
+    rb"'[^']*'|\"[^\"]*\"|(?<=[=:])[^\s,;=:]+|(?<!\S)[^\s/@\\]*[/@\\]\S*"
+    rb"|(?<![A-Za-z_.-])[A-Za-z_.-]*#[A-Za-z_.#-]*"
+)
+VALUE_PARTS = [b"a", b"B_", b".", b"-", b"#", b"=", b":", b"'", b'"', b"/", b"@", b"\\", b",", b" "]
+
+
+@given(st.lists(st.sampled_from(VALUE_PARTS), max_size=14).map(b"".join))
+def test_values_texts_and_paths_are_taken_out_as_the_plain_pattern_says(line):
+    assert vague(line) == PLAIN_VALUES.sub(b"*", line)
+
+
 WORDS = (
     b"Errors errno FATAL failed failover excEption Traceback panic denied refused killed oom room "
     b"aborted corrupt segfault segmentation unreachable cannot unable crashed timed time timeout "

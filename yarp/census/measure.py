@@ -7,6 +7,8 @@ Source: rust-YARP's census; seed 003, "Implementation status".
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from operator import add as plus
 from typing import TYPE_CHECKING
 
 import attrs
@@ -22,6 +24,8 @@ from yarp.shell.quoting import quote
 from yarp.shorten import reduction_of
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from yarp.cache import Compiled
     from yarp.reduce.engine import Status
 
@@ -35,8 +39,8 @@ _SHELL_TOOLS = frozenset(("bash", "exec_command", "run_terminal_cmd"))
 _COMMAND_KEYS = ("command", "cmd")
 _LONG_LINE_CHARACTERS = 16 << 10
 _OVERSIZED_LINE_CHARACTERS = 1 << 20
-_SIZE_BANDS = ((1000, "000000-000999"), (10_000, "001000-009999"), (100_000, "010000-099999"))
-_LARGEST_BAND = "100000+"
+_BAND_ENDS = (1000, 10_000, 100_000)
+_BANDS = ("000000-000999", "001000-009999", "010000-099999", "100000+")
 _CUT_NOTICES = ("truncated", "Full output saved to", "[Showing lines", "characters omitted")
 _TRANSPORT = ("Exit code ", "Process exited with code", "Command exited with code", "Chunk ID: ")
 _NOTICE_CHARACTERS = 500
@@ -74,9 +78,9 @@ class Ceiling:
         return removed if share >= self.minimum_savings_basis_points else 0
 
 
-@attrs.frozen(cache_hash=True)
+@attrs.frozen(eq=False)
 class _Told:
-    """All that is ever told of a command text: the same for many of them."""
+    """All that is ever told of a command text: one and the same for many of them."""
 
     outcome: str
     kind: str
@@ -96,20 +100,6 @@ class _Known:
     told: _Told
 
 
-def _told(planned: Plan | None, kind: Kind, syntax: Syntax | None) -> _Told:
-    selection = None if planned is None else planned.selection
-    return _Told(
-        kind.outcome,
-        kind.name,
-        kind.family,
-        kind.reducer,
-        (_NONE,) if syntax is None else syntax.labels,
-        _NONE if syntax is None else syntax.source,
-        None if selection is None else f"{selection.pack}/{selection.rule}",
-        "" if selection is None else selection.family,
-    )
-
-
 if TYPE_CHECKING:
     # Characters, bytes, lines.
     _Size = tuple[int, int, int]
@@ -127,7 +117,9 @@ class Measure:
         self._rules = compiled.rules_in(None)
         self._compiled = compiled
         self._ceiling = ceiling or Ceiling()
+        self._shell_keys: dict[tuple[str, str], str | None] = {}
         self._known: dict[str, _Known] = {}
+        self._tolds: dict[tuple[Any, ...], _Told] = {}
         self._alike: dict[_Labels, tuple[int, ...]] = {}
         self._tally = Tally()
 
@@ -167,11 +159,17 @@ class Measure:
 
     def _shell_key(self, row: Row) -> str | None:
         """The key of the input that holds the command text; '' for any; None: no shell tool."""
-        declared = self._compiled.hosts.get(row.agent, {}).get("shell_tools", {})
-        if row.tool_name in declared:
-            return str(declared[row.tool_name])
-        name = row.tool_name.lower()
-        return "" if name in _SHELL_TOOLS or "shell" in name else None
+        tool = row.agent, row.tool_name
+        try:
+            return self._shell_keys[tool]
+        except KeyError:
+            declared = self._compiled.hosts.get(row.agent, {}).get("shell_tools", {})
+            name = row.tool_name.lower()
+            key = "" if name in _SHELL_TOOLS or "shell" in name else None
+            if row.tool_name in declared:
+                key = str(declared[row.tool_name])
+            self._shell_keys[tool] = key
+            return key
 
     def _of(self, text: str | None) -> _Known:
         key = text or ""
@@ -181,11 +179,22 @@ class Measure:
             syntax = None if text is None else read(text)
             planned = None if text is None else plan(text, self._rules)
             kind = kind_of(text, planned, syntax, self._rules)
-            known = _Known(planned, _told(planned, kind, syntax))
+            known = _Known(planned, self._told_of(planned, kind, syntax))
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[key] = known
         return known
+
+    def _told_of(self, planned: Plan | None, kind: Kind, syntax: Syntax | None) -> _Told:
+        selection = None if planned is None else planned.selection
+        values = (
+            *(kind.outcome, kind.name, kind.family, kind.reducer),
+            (_NONE,) if syntax is None else syntax.labels,
+            _NONE if syntax is None else syntax.source,
+            None if selection is None else f"{selection.pack}/{selection.rule}",
+            "" if selection is None else selection.family,
+        )
+        return self._tolds.setdefault(values, _Told(*values))
 
     # -- what it would become
 
@@ -217,13 +226,13 @@ class Measure:
     def _count(self, described: _Described, before: _Size, after: _Size | None) -> None:
         """Add it to the results that are alike in all that is told of them."""
         characters, byte_count, lines = before
-        band = next((name for end, name in _SIZE_BANDS if characters < end), _LARGEST_BAND)
+        band = _BANDS[bisect_right(_BAND_ENDS, characters)]
         labels = (*described, band, after is not None)
         left = before if after is None else after
         pairs = (characters, left[0], byte_count, left[1], lines, left[2])
         numbers = (1, int(after is not None), *pairs, self._ceiling.removable(characters))
         found = self._alike.get(labels)
-        self._alike[labels] = numbers if found is None else tuple(map(int.__add__, found, numbers))
+        self._alike[labels] = numbers if found is None else tuple(map(plus, found, numbers))
 
     def _add(self, labels: _Labels, counted: tuple[int, ...]) -> None:
         add = self._tally.add

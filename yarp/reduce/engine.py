@@ -326,6 +326,14 @@ class _Layout:
             text, lines = piece.text, piece.lines
             if not text and piece.holds:
                 continue
+            if piece.worth >= _FILLER and kept and 2 * (room - sizes[index]) < budget:
+                if 0 < 2 * room < budget:
+                    # What follows is worth no more, and nothing of it has room.
+                    rest = [pieces[index] for index in self._order[at:]]
+                    dropped += [piece for piece in rest if piece.text or not piece.holds]
+                    break
+                dropped.append(piece)
+                continue
             # Once for each place: how many are missing is said behind the last of its names.
             place = _only(piece) if piece.holds else None
             gap = 0 if place is None or place in places else _MORE_BYTES
@@ -334,9 +342,6 @@ class _Layout:
             if piece.nth is not None:
                 series, number = piece.nth
                 gap += _GAP_BYTES if number and (series, number - 1) not in told else 0
-            if piece.worth >= _FILLER and kept and 2 * (room - len(text)) < budget:
-                dropped.append(piece)
-                continue
             if sizes[index] + gap >= room:
                 dropped.append(piece)
                 # Something is always shown, were it a part of one line; names are counted whole.

@@ -57,14 +57,20 @@ WARN = pattern_of(
 
 
 class Hints:
-    """What stands in some of these lines, and so what need be looked for in each of them."""
+    """What stands in some of the lines that it was shown, and so what to look for in each."""
 
     __slots__ = ("keyed", "stems")
 
     def __init__(self, lines: list[bytes]) -> None:
+        self.stems: list[bytes] = []
+        self.keyed = False
+        self.add(lines)
+
+    def add(self, lines: list[bytes]) -> None:
+        """Look at more lines."""
         text = b"\n".join(lines).lower()
-        self.stems = [stem for stem in _STEMS if stem in text]
-        self.keyed = any(map(text.__contains__, _KEYS))
+        self.stems += [stem for stem in _STEMS if stem not in self.stems and stem in text]
+        self.keyed = self.keyed or any(map(text.__contains__, _KEYS))
 
 
 def level_of(line: bytes, hints: Hints) -> tuple[int, int, bytes] | None:

@@ -199,9 +199,9 @@ class Log(Shapes):
     def fresh(self, lines: list[bytes], met: list[tuple[int, Shape]]) -> None:
         """See `Shapes`: ranks each kind of line by its first, and takes the trace below it."""
         taken = -1
-        hints = Hints([shape.first for _, shape in met])
+        self._hints.add([shape.first for _, shape in met])
         for at, shape in sorted(met, key=lambda item: item[0]):
-            kind = _Kind(shape.first, hints)
+            kind = _Kind(shape.first, self._hints)
             shape.ranked = kind
             before = lines[at - 1] if at else b""
             if at <= taken or (before[:1].isspace() and _FRAME.match(before) and _indented(shape)):
@@ -279,7 +279,6 @@ class Log(Shapes):
         kinds: list[tuple[Shape, _Kind]] = [
             (shape, shape.ranked) for shape in shapes if isinstance(shape.ranked, _Kind)
         ]
-        self._hints = Hints([shape.first for shape in shapes])
         said: list[tuple[int, Piece]] = []
         self._troubles(kinds, stream, said)
         self._routine(kinds, stream, said)

@@ -31,8 +31,8 @@ _VARYING = pattern_of(
 )
 # Anchored where a word starts: a long word without a slash or a number is looked at once.
 _VALUES = pattern_of(
-    rb"'[^']*'|\"[^\"]*\"|(?<=[=:])[^\s,;=:]+|(?<!\S)[^\s/@\\]*+[/@\\]\S*+"
-    rb"|(?<![A-Za-z_.-])[A-Za-z_.-]*+#[A-Za-z_.#-]*+"
+    rb"'[^']*'|\"[^\"]*\"|(?<![A-Za-z_.-])(?:(?<=[=:])[^\s,;=:]+|(?<!\S)[^\s/@\\]*+[/@\\]\S*+"
+    rb"|[A-Za-z_.-]*+#[A-Za-z_.#-]*+)"
 )
 
 
