@@ -159,18 +159,32 @@ def test_an_index_that_cannot_be_used_is_made_anew(dataset_of, calls, tmp_path, 
     assert found(path, "error") == 1
 
 
+def damage_a_block_of(index, table):
+    with duckdb.connect(index, read_only=True) as connection:
+        ((block,),) = connection.execute(
+            "SELECT max(block_id) FROM pragma_storage_info(?) WHERE segment_type = 'VARCHAR'",
+            [table],
+        ).fetchall()
+    with open(index, "r+b") as file:
+        file.seek(3 * 4096 + block * (256 << 10) + 1000)
+        file.write(b"damage")
+
+
+def test_an_import_makes_a_damaged_index_anew(dataset_of, calls, tmp_path):
+    path = dataset_of(*calls(*[f"error_{n}" for n in range(50)]))
+    assert updated(path).added == 100
+    damage_a_block_of(indexing.path_of(path), "texts")
+    dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
+    assert updated(path).added == 102
+    assert found(path, "error") == 51
+
+
 @pytest.mark.parametrize("hold", [True, False], ids=["to hold it", "to look for a needle"])
 def test_an_index_with_damaged_words_hides_nothing_and_is_made_anew(dataset_of, calls, hold):
     path = dataset_of(*calls(" ".join(f"error_{n}_{n * n}" for n in range(100_000)), "no error"))
     updated(path)
     index = indexing.path_of(path)
-    with duckdb.connect(index, read_only=True) as connection:
-        block = connection.execute(
-            "SELECT max(block_id) FROM pragma_storage_info('words') WHERE segment_type = 'VARCHAR'"
-        ).fetchall()[0][0]
-    with open(index, "r+b") as file:
-        file.seek(3 * 4096 + block * (256 << 10) + 1000)
-        file.write(b"damage")
+    damage_a_block_of(index, "words")
     with Dataset.read(path) as dataset:
         found = indexing.ready(dataset, hold=hold)
         answer = search(dataset, "error", found)

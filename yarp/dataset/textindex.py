@@ -11,7 +11,7 @@ was chosen: docs/explanation/text-index.md.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -51,8 +51,8 @@ _WORDS_ASKED = 2
 # So much text is read as fast as it is narrowed for a needle of several words, or for a letter.
 _SMALL_BYTES = 256 << 20
 _SHORT_CHARACTERS = 2
-# In memory an index takes a third of the bytes of its texts.
-_MOST_HELD_BYTES = 1 << 30
+_CORRUPT = "Corrupt database file"  # so DuckDB begins to say that a block is damaged
+_MOST_HELD_BYTES = 1 << 30  # of texts; in memory their index takes a third of it
 # Choosing this share of the calls takes longer than to read them all.
 _MANY_SHARE = 5
 
@@ -112,15 +112,21 @@ def update(
 
     At once when nothing has changed. `progress` is told how many bytes of text are done.
     `growing`: the index, open already; it is closed. Raises StorageError when the file cannot
-    be written, or another process writes it, and SizeLimitReached when there would be no room
-    for it.
+    be written or another process writes it, and SizeLimitReached where there is no room for it.
     """
-    growing = growing or Growing.open(dataset)
-    with _told(path_of(dataset.path)):
-        try:
-            return _update(dataset.connection, growing, progress)
-        finally:
-            growing.close()
+    import duckdb
+
+    path, anew = path_of(dataset.path), False
+    while True:
+        growing = growing or Growing.open(dataset)
+        with _told(path), closing(growing):
+            try:
+                return _update(dataset.connection, growing, progress)
+            except duckdb.Error as error:
+                if anew or _CORRUPT not in str(error):
+                    raise
+        forget(path)
+        growing, anew = None, True
 
 
 def _update(
@@ -296,8 +302,7 @@ class TextIndex:
         except duckdb.Error:
             self._give_up()
             return None
-        # What stands inside of one word is all that was asked for.
-        if wanted[0].word == needle:
+        if wanted[0].word == needle:  # what stands inside of one word is all that was asked for
             return Narrowed(found, self._always)
         if found.num_rows * _MANY_SHARE > self._calls:
             return None
