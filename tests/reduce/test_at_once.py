@@ -7,13 +7,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from yarp.reduce.blocks import Stream
-from yarp.reduce.engine import _common_terms, _shared_terms
 from yarp.reduce.families.base import LatePiece, Piece, Status
 from yarp.reduce.families.lines import Parser
 from yarp.reduce.families.search import LINES_KEPT, Family
 from yarp.reduce.families.test.cargo import Cargo
 from yarp.reduce.families.test.pytest import Pytest
 from yarp.reduce.families.test.report import Report, pieces
+from yarp.reduce.terms import common_terms, shared_terms
 from yarp.reduce.way import _Text
 
 
@@ -141,9 +141,9 @@ def test_lines_with_words_are_found_and_counted_as_they_are(data, words, most):
 @given(st.lists(st.sampled_from([(), ("a",), ("b",), *((c,) for c in "cdefgh"), ("a", "b")])))
 def test_words_for_what_was_dropped_are_looked_for_only_as_far_as_need_be(terms):
     dropped = [Piece(b"", 1, terms=each) for each in terms]
-    assert _common_terms(dropped) == _shared_terms(dropped)
+    assert common_terms(dropped) == shared_terms(dropped)
     asked = []
     late = [LatePiece(b"", 1, 0, 1, lambda each=each: asked.append(each) or each) for each in terms]
-    assert _common_terms(late) == _shared_terms(dropped)
+    assert common_terms(late) == shared_terms(dropped)
     if all(len(each) == 1 for each in terms):
         assert len(set(asked)) <= 6

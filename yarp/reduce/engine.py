@@ -12,6 +12,7 @@ from yarp.reduce import marker
 from yarp.reduce.blocks import UNREAD, Stream, both_ends, boundary, returns_of
 from yarp.reduce.families.base import Family, Piece, Series, Status
 from yarp.reduce.marker import Recovery
+from yarp.reduce.terms import common_terms, found_by
 from yarp.reduce.way import Way
 
 TYPE_CHECKING = False
@@ -38,8 +39,6 @@ _MORE_BYTES = 15
 _GAP_BYTES = 26
 # What is worth this little may fill half of the budget, not the rest: it costs tokens as well.
 _FILLER = 6
-# So many words stand in one pattern.
-_TERMS = 6
 _MODULES = {"list": "listing", "json": "json_"}
 # Control characters that a terminal would act on; tabs and newlines stay.
 _CONTROL = bytes(c for c in range(32) if c not in b"\t\n") + b"\x7f"
@@ -425,14 +424,14 @@ class _Layout:
             cut.reverse()
         way = ""
         if self._recovery.archive_ref is not None:
-            terms = _common_terms(dropped)
+            terms = common_terms(dropped)
             found = terms
             if not terms:
                 # What a sentence of ours stands for is missing too.
-                terms = _common_terms([piece for piece in self._pieces if not piece.lines])
+                terms = common_terms([piece for piece in self._pieces if not piece.lines])
 
             def results() -> int:
-                return _found_by(found, self._pieces) if found else count
+                return found_by(found, self._pieces) if found else count
 
             summary = b"".join(joined)
             way = self._way.command(self._recovery, streams, cut[0], terms, results, summary)
@@ -492,48 +491,3 @@ def _said_length(line: bytes) -> int:
 
 def _exact(reason: str) -> Summary:
     return Summary(False, b"", b"", reason)
-
-
-def _alike(pieces: list[Piece]) -> dict[tuple[str, ...], int]:
-    """How many of the pieces have the same terms."""
-    counts: dict[tuple[str, ...], int] = {}
-    for piece in pieces:
-        terms = tuple(piece.terms)
-        counts[terms] = counts.get(terms, 0) + 1
-    return counts
-
-
-def _found_by(terms: list[str], pieces: list[Piece]) -> int:
-    """About how many lines these words find."""
-    chosen = set(terms)
-    return 2 * sum(n for t, n in _alike(pieces).items() if not chosen.isdisjoint(t))
-
-
-def _common_terms(dropped: list[Piece]) -> list[str]:
-    """Few words that find all dropped pieces: the most shared ones first."""
-    chosen: dict[str, None] = {}
-    for piece in dropped:
-        terms = piece.terms
-        if len(terms) > 1:
-            return _shared_terms(dropped)
-        if terms:
-            chosen[terms[0]] = None
-            if len(chosen) == _TERMS:
-                break
-    return list(chosen)
-
-
-def _shared_terms(dropped: list[Piece]) -> list[str]:
-    # Many pieces, few different terms.
-    alike = _alike(dropped)
-    uses: dict[str, int] = {}
-    for terms, count in alike.items():
-        for term in terms:
-            uses[term] = uses.get(term, 0) + count
-    chosen: dict[str, None] = {}
-    for terms in alike:
-        if terms and chosen.keys().isdisjoint(terms):
-            chosen[max(terms, key=uses.__getitem__)] = None
-            if len(chosen) == _TERMS:
-                break
-    return list(chosen)
