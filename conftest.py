@@ -1,5 +1,6 @@
 """What holds for the tests of the core and of all plugins."""
 
+import contextlib
 import marshal
 import os
 import subprocess
@@ -34,15 +35,19 @@ class Precompiled:
         environment.pop("YARP_PLUGINS", None)
         subprocess.run([*cache.interpreter(), "-m", "yarp.compile"], env=environment, check=True)
         self.configuration = str(root / "config")
+        self.caches = str(root / "cache")
         # None when something that it is made from changed just now.
         self.values = None
         for file in root.glob("cache/yarp/compiled-*"):
             self.values = marshal.loads(file.read_bytes()[16:])
 
     def put(self, configuration, caches):
-        """Put it into the directory `caches` for the directory `configuration`, both of XDG."""
+        """Put it into the directory `caches` for the directory `configuration`, both of XDG.
+
+        Gives the path of the file, if there is one.
+        """
         if self.values is None:
-            return
+            return None
 
         def moved(path):
             below = isinstance(path, str) and path.startswith(self.configuration + "/")
@@ -57,6 +62,7 @@ class Precompiled:
         path = os.path.join(directory, os.path.basename(cache.file(key)))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
             file.write(cache._MAGIC + cache._imp.source_hash(cache._HASH_KEY, body) + body)
+        return path
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +71,14 @@ def precompiled(tmp_path_factory):
 
 
 @pytest.fixture
-def yarp_home(yarp_home, precompiled):
-    """A home of its own, as if one call without a configuration had been made there."""
-    precompiled.put(yarp_home / "config", yarp_home / "cache")
-    return yarp_home
+def yarp_home(yarp_home, precompiled, monkeypatch):
+    """A home of its own, as if one call without a configuration had been made there.
+
+    Its cache lies outside, with those of the other homes: there is nothing in it yet.
+    """
+    monkeypatch.setenv("XDG_CACHE_HOME", precompiled.caches)
+    path = precompiled.put(yarp_home / "config", precompiled.caches)
+    yield yarp_home
+    if path is not None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)

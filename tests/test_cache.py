@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import marshal
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -64,9 +63,9 @@ def settle():
 
 
 @pytest.fixture
-def yarp_home(yarp_home):
+def yarp_home(yarp_home, monkeypatch):
     """A home where no call was made."""
-    shutil.rmtree(yarp_home / "cache", ignore_errors=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(yarp_home / "cache"))
     return yarp_home
 
 
