@@ -46,9 +46,11 @@ def searched(command, data, at_once):
     lines_of(MATCHES[:5]), lines_of(MATCHES, 3), st.sampled_from(["rg -n x", "rg x", "rg -nC1 x"])
 )
 @example(b"a:1:x\n", b"a-1-b:3:x\n", "rg -n x")
+@example(b"Chunk ID: 1\nWall time: 1 s\nOutput:\na:1:x\nb:2:y\n", b"", "rg -n x")
+@example(b"a-1-y\nno match\na:2:x\n", b"", "rg -n x")
 @example(b"a:1:x\n" * 60, b"", "rg -n x")
 def test_a_search_is_told_alike_line_by_line_and_at_once(alike, others, command):
-    for data in (alike + others, alike + others + alike * 20):
+    for data in (alike + others, others + alike, alike + others + alike * 20):
         assert searched(command, data, True) == searched(command, data, False)
 
 
@@ -61,9 +63,9 @@ def test_a_search_of_more_lines_than_are_kept_is_told_alike():
 
 def test_a_search_whose_lines_are_alike_is_read_at_once():
     family = Family(("rg", "-n", "x"), {})
-    family.feed(0, b"src/a-b.py:3:x\nsrc/c.py:4:x\n")
+    family.feed(0, b"Chunk ID: 1\nOutput:\n" + b"src/a-b.py:3:x\nsrc/c.py:4:x\n" * 4)
     assert family.finish(Status(0))
-    assert family.counts == {b"src/a-b.py": 1, b"src/c.py": 1}
+    assert family.counts == {b"src/a-b.py": 4, b"src/c.py": 4}
 
 
 # -- tests

@@ -25,6 +25,7 @@ LINES_KEPT = 4_000
 SWITCHES = 20_000
 NOTES_KEPT = 40
 NAMES_A_LINE = 8
+_LINES_ABOVE = 8
 
 
 class _File:
@@ -116,13 +117,19 @@ class Family(base.Family):
             self._runs(window)
             return
         lines = split(window)
-        if self.files or self.pending or not self._alike(lines):
-            self._lines(lines)
+        if not self.files and self.shape.numbered:
+            # Some hosts put lines of their own before an output.
+            above = lines[:_LINES_ABOVE]
+            start = next((at for at, line in enumerate(above) if self.shape.name(line)), 0)
+            self._lines(lines[:start])
+            lines = lines[start:]
+            if not self.files and self._alike(lines):
+                return
+        self._lines(lines)
 
     def _alike(self, lines: list[bytes]) -> bool:
         """Take the whole of a search whose lines are all `path:12:text`; False where one is not."""
-        shape = self.shape
-        if not shape.numbered or shape.asked_context or len(lines) > LINES_KEPT:
+        if self.shape.asked_context or len(lines) > LINES_KEPT:
             return False
         parts = [line.split(b":", 2) for line in lines]
         if min(map(len, parts)) < 3:
@@ -134,12 +141,14 @@ class Family(base.Family):
         if len(counts) > FILES_KEPT:
             return False
         # Else a line could be one of context.
+        if any(line.startswith(names[0] + b"-") for line in self.pending):
+            return False
         if b"-" in b"".join(counts) and any(
             b"-" in name and name.startswith(last + b"-") for last, name in pairwise(names)
         ):
             return False
         self.counts, self.parts = counts, parts
-        self.matches = len(lines)
+        self.matches += len(lines)
         return True
 
     def _lines(self, lines: list[bytes]) -> None:
