@@ -47,7 +47,7 @@ def searched(command, data, at_once):
 )
 @example(b"a:1:x\n", b"a-1-b:3:x\n", "rg -n x")
 @example(b"Chunk ID: 1\nWall time: 1 s\nOutput:\na:1:x\nb:2:y\n", b"", "rg -n x")
-@example(b"a-1-y\nno match\na:2:x\n", b"", "rg -n x")
+@example(b"a-1-y\n" + b"a:2:x\n" * 5, b"", "rg -n x")
 @example(b"a:1:x\n" * 60, b"", "rg -n x")
 def test_a_search_is_told_alike_line_by_line_and_at_once(alike, others, command):
     for data in (alike + others, others + alike, alike + others + alike * 20):
