@@ -138,9 +138,9 @@ def require_private(path: str, *, directory: bool, narrow: bool) -> None:
         advice = f"Run: chmod {mode:o} '{path}'"
         if directory and _is_shared(path, found):
             # It must stay as it is.
-            advice = "Give the archive a directory of its own: mkdir -m 700 DIRECTORY"
+            advice = "Give it a directory of its own: mkdir -m 700 DIRECTORY"
         elif directory:
-            advice = f"{advice}, or give the archive a directory of its own"
+            advice = f"{advice}, or give it a directory of its own"
         raise PermissionsTooOpen(
             f"{path} has mode {stat.S_IMODE(found.st_mode):04o}; others can reach it. {advice}"
         )

@@ -202,8 +202,9 @@ def test_a_dataset_behind_a_link_has_one_lock(made, tmp_path):
 def test_another_schema_version_is_refused(made):
     with Dataset.write(made.database) as dataset:
         dataset.rows("UPDATE schema_info SET version = 2")
-    with pytest.raises(DataError, match="2 schema version"):
-        Dataset.write(made.database)
+    for opened in (Dataset.write, Dataset.read):
+        with pytest.raises(DataError, match="its schema has version 2"):
+            opened(made.database)
 
 
 @pytest.mark.parametrize(
@@ -284,6 +285,16 @@ def test_issues_beyond_the_first_ones_of_a_code_share_a_message_of_none(store):
         ("as the record says", 41),
         ("more of this code, beyond the first 20", 3),
     ]
+
+
+def test_stats_count_a_result_without_a_call_where_it_was_read(store):
+    store.write("a.jsonl", session("s"), call("c"), result("c"), result("gone", "four"))
+    store.extract()
+    with Dataset.read(store.database) as dataset:
+        found = report.stats(dataset)
+    (row,) = found["by_agent"]
+    assert (row["tool_calls"], row["tool_results"], found["tool_results"]) == (1, 2, 2)
+    assert row["output_characters"] == found["output_characters"]
 
 
 def test_stats_counts_by_agent_and_user(made):

@@ -197,3 +197,17 @@ def test_a_time_that_no_calendar_has_is_unknown():
     assert moment(None) is moment(10**17) is None
     assert moment(0) == "1970-01-01T00:00:00.000Z"
     assert moment(-1) == "1969-12-31T23:59:59.999Z"
+
+
+@pytest.mark.parametrize("depth", [150, 300, 1025, 5000])
+def test_an_input_of_any_depth_is_exported(dataset_of, tmp_path, depth):
+    given = "[" * depth + "]" * depth
+    path = dataset_of({"tool": "sh", "input": "x"})
+    with Dataset.write(path) as dataset:
+        dataset.rows("UPDATE tool_calls SET input_format = 'json', input_text = ?", [given])
+    with Dataset.read(path) as dataset:
+        export(dataset, str(tmp_path / "out"), "atif")
+    (file,) = (tmp_path / "out").glob("*/*.json")
+    (step,) = json.loads(file.read_bytes())["steps"]
+    (call,) = step["tool_calls"]
+    assert call["arguments"] == {"input": given if depth > 200 else json.loads(given)}

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from yarp.dataset.database import Dataset
 from yarp.dataset.query import Bounds, query
 from yarp.errors import DataError, UsageError, YarpError
 
@@ -126,6 +127,23 @@ def test_a_dataset_that_is_not_there_or_is_damaged_is_told(path, tmp_path):
     damaged.write_bytes(b"no database" * 1000)
     with pytest.raises(YarpError, match=r"damaged\.duckdb"):
         query(str(damaged), "SELECT 1")
+
+
+def test_a_damaged_block_is_no_fault_of_the_query(dataset_of, result):
+    text = "".join(f"{number * 7919 % 99_991:x}" for number in range(99_991))
+    path = dataset_of({"tool": "sh", "input": "x", "results": [result(text)]})
+    with open(path, "r+b") as file:
+        file.seek(file.read().find(text[1000:1040].encode()))
+        file.write(bytes(40))
+    with pytest.raises(DataError, match="is damaged"):
+        query(path, "SELECT max(output_text) FROM tool_results")
+
+
+def test_another_schema_version_is_refused(path):
+    with Dataset.write(path) as dataset:
+        dataset.rows("UPDATE schema_info SET version = 2")
+    with pytest.raises(DataError, match="its schema has version 2"):
+        query(path, "SELECT 1")
 
 
 def test_values_of_any_type_can_be_shown(path):

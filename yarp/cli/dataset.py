@@ -330,7 +330,11 @@ def _print_report(report: Report, *, name: str) -> None:
         f"{written.touched} touched but equal, {written.rejected} rejected, "
         f"{report.vanished} newly gone"
     )
-    click.echo(f"{name}{written.calls} new calls, {written.results} new results")
+    dropped = f", {written.dropped} that no source shows any more dropped"
+    click.echo(
+        f"{name}{written.calls} new calls, {written.results} new results"
+        f"{dropped if written.dropped else ''}"
+    )
 
 
 class Progress:

@@ -29,6 +29,7 @@ _FILTERS = (
     click.option("--session", metavar="ID", help="Only of this session: the agent's id, or a key."),
     click.option("--agent", metavar="NAME", help="Only calls of this agent."),
 )
+_NAME_CHARACTERS = 40
 _KEY_CHARACTERS = 12
 _BEGINNING_CHARACTERS = 60
 
@@ -137,7 +138,7 @@ def calls(
                 call.call_key[:_KEY_CHARACTERS],
                 _time(call.called_at_ms),
                 call.agent,
-                call.tool_name,
+                call.tool_name[:_NAME_CHARACTERS],
                 "no result" if not call.results else text.known(call.is_error),
                 f"{call.input_characters:,}",
                 f"{call.output_characters:,}",

@@ -18,7 +18,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from yarp.dataset.database import NEEDS, reading_memory, told
+from yarp.dataset.database import NEEDS, reading_memory, require_version, told
 from yarp.errors import DataError, StorageError, UsageError, YarpError
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ MORE_MEMORY_BYTES = 256 << 20
 _LATE_SECONDS = 1.0
 _SELECTS = ("SELECT", "EXPLAIN")
 _FETCHED_ROWS = 64
+# What DuckDB raises of a block that it cannot read; the first has no name of its own.
+_DAMAGE = ("Error", "FatalException", "IOException", "SerializationException")
 _ABOUT_THE_TEXT = ("ParserException", "BinderException", "CatalogException", "PermissionException")
 
 
@@ -84,14 +86,14 @@ def _answer(asked: dict[str, Any]) -> Iterator[object]:
     except MemoryError:
         raise _too_large(memory_mib) from None
     except duckdb.Error as error:
-        raise _failure(error, memory_mib) from None
+        raise _failure(error, asked["database"], memory_mib) from None
 
 
 def _too_large(memory_mib: int) -> DataError:
     return DataError(f"the query needs more than {memory_mib} MiB of memory; narrow it")
 
 
-def _failure(error: duckdb.Error, memory_mib: int) -> YarpError:
+def _failure(error: duckdb.Error, database: str, memory_mib: int) -> YarpError:
     """What to say of an error of the engine, whose own words may quote a value."""
     kind = type(error).__name__
     if kind == "OutOfMemoryException" or "bad_alloc" in str(error):
@@ -101,6 +103,8 @@ def _failure(error: duckdb.Error, memory_mib: int) -> YarpError:
         return UsageError(str(error).split("\n", 1)[0])
     if "read-only mode" in str(error):
         return UsageError("the dataset is only read here")
+    if kind in _DAMAGE:
+        return DataError(f"{database} is damaged; see: yarp dataset verify")
     return DataError(f"the query failed on a value ({kind}); try TRY_CAST, or a condition")
 
 
@@ -122,6 +126,7 @@ def _connect(
                 "autoload_known_extensions": "false",
             },
         )
+        require_version(connection, database)
         mib = memory_mib or reading_memory(connection, database) >> 20
         connection.execute(f"SET memory_limit = '{mib}MiB'")
         connection.execute("SET lock_configuration = true")

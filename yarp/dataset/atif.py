@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from yarp.sources.values import is_deeper
+
 if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "ATIF-v1.7"
+_MOST_DEPTH = 200  # a writer of JSON goes to 254 levels, of which some are the trajectory's
 _EXTRA_OF_CALL = (
     "call_key",
     "native_worker_id",
@@ -70,10 +73,16 @@ def _step(number: int, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arguments(call: dict[str, Any]) -> dict[str, Any]:
-    """The input as an object; one that is none stands under `input`."""
+    """The input as an object; one that is none, or nested too deeply, stands under `input`."""
+    text = call["input_text"]
     if call["input_format"] != "json":
-        return {"input": call["input_text"]}
-    value = orjson.loads(call["input_text"])
+        return {"input": text}
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:  # as deep as only other readers of JSON can go
+        return {"input": text}
+    if is_deeper(value, _MOST_DEPTH):
+        return {"input": text}
     return value if isinstance(value, dict) else {"input": value}
 
 

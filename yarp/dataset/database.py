@@ -110,6 +110,11 @@ class Dataset:
             temporary.remove()
             raise
         dataset._temporary = temporary
+        try:
+            require_version(dataset.connection, path)
+        except BaseException:
+            dataset.close()
+            raise
         return dataset
 
     @classmethod
@@ -304,7 +309,7 @@ class Dataset:
                 for name in SCHEMA_FILES:
                     connection.execute(schema_text(name))
                 connection.execute("INSERT INTO schema_info VALUES (?)", [VERSION])
-        _require_version(self)
+        require_version(self.connection, self.path)
         (results,) = self.row("SELECT count(*) FROM tool_results")
         self._rows = _ROWS_OF_A_RESULT * results
         size = _size(self.path)
@@ -327,14 +332,19 @@ def schema_text(name: str) -> str:
     return files("yarp.dataset").joinpath("schema", name).read_text(encoding="utf-8")
 
 
-def _require_version(dataset: Dataset) -> None:
-    try:
-        found = dataset.rows("SELECT max(version) FROM schema_info")
-    except DataError:
-        found = [(None,)]
-    if found != [(VERSION,)]:
-        said = found[0][0] or "no"
-        raise DataError(f"{dataset.path} has {said} schema version; this YARP reads {VERSION}")
+def require_version(connection: duckdb.DuckDBPyConnection, path: str) -> None:
+    """Make sure that the tables are those that this YARP knows. Raises DataError."""
+    from yarp.dataset.engine import duckdb
+
+    with told(path):
+        try:
+            found = connection.execute("SELECT max(version) FROM schema_info").fetchall()[0][0]
+        except duckdb.CatalogException:
+            found = None
+    if found != VERSION:
+        version = "no version" if found is None else f"version {found}"
+        what = f"its schema has {version}, and this YARP reads version {VERSION}"
+        raise DataError(f"{path} is no dataset of this YARP: {what}")
 
 
 def _connect(
@@ -415,7 +425,8 @@ def told(path: str) -> Iterator[None]:
     except (duckdb.OutOfMemoryException, duckdb.TransactionException) as error:
         raise _stopped(path, error) from None
     except duckdb.Error as error:
-        raise DataError(f"{damaged}: {type(error).__name__}") from None
+        kind = type(error).__name__
+        raise DataError(damaged if kind == "Error" else f"{damaged}: {kind}") from None
 
 
 def _stopped(path: str, error: Exception) -> StorageError:

@@ -29,28 +29,34 @@ def stats(dataset: Dataset) -> dict[str, Any]:
     totals = """
         count(*) AS tool_calls, coalesce(sum(length(input_text)), 0) AS input_characters
         FROM tool_calls JOIN sessions USING (session_key)"""
+    # One without a call belongs to whom it was read from.
     outputs = """
         count(*) AS tool_results, count(*) FILTER (is_error) AS errors,
         coalesce(sum(length(output_text)), 0) AS output_characters,
         coalesce(sum(length(output_json)), 0) AS structured_characters
-        FROM tool_results LEFT JOIN tool_calls USING (call_key)
-        LEFT JOIN sessions USING (session_key)"""
+        FROM (
+            SELECT r.is_error, r.output_text, r.output_json, s.agent, s.unix_user
+            FROM tool_results AS r JOIN tool_calls USING (call_key)
+            JOIN sessions AS s USING (session_key)
+            UNION ALL
+            SELECT any_value(r.is_error), any_value(r.output_text), any_value(r.output_json),
+                min(root.agent), min(root.unix_user)
+            FROM tool_results AS r ANTI JOIN tool_calls USING (call_key)
+            JOIN observations AS o ON o.result_key = r.result_key
+            JOIN source_items USING (source_item_key)
+            JOIN source_roots AS root USING (source_root_key) GROUP BY r.result_key)"""
     calls, inputs = dataset.row(f"SELECT {totals}")
     results, errors, rendered, structured = dataset.row(f"SELECT {outputs}")
     by: dict[tuple[str, str], dict[str, Any]] = {}
     counted = "SELECT agent, unix_user, count(*) FROM sessions GROUP BY ALL ORDER BY ALL"
     for agent, user, sessions in dataset.rows(counted):
-        by[agent, user] = {
-            "agent": agent, "unix_user": user, "sessions": sessions,
-            "tool_calls": 0, "tool_results": 0, "errors": 0,
-            "input_characters": 0, "output_characters": 0, "structured_characters": 0,
-        }  # fmt: skip
+        by[agent, user] = _nothing(agent, user) | {"sessions": sessions}
     for agent, user, *values in dataset.rows(f"SELECT agent, unix_user, {totals} GROUP BY ALL"):
         by[agent, user].update(zip(("tool_calls", "input_characters"), values, strict=True))
     names = ("tool_results", "errors", "output_characters", "structured_characters")
     for agent, user, *values in dataset.rows(f"SELECT agent, unix_user, {outputs} GROUP BY ALL"):
-        if agent is not None:
-            by[agent, user].update(zip(names, values, strict=True))
+        row = by.setdefault((agent, user), _nothing(agent, user))
+        row.update(zip(names, values, strict=True))
     return {
         "sessions": dataset.row("SELECT count(*) FROM sessions")[0],
         "tool_calls": calls,
@@ -66,6 +72,14 @@ def stats(dataset: Dataset) -> dict[str, Any]:
         "database_bytes": sum(os.lstat(path).st_size for path in own_files(dataset.path)),
         "by_agent": list(by.values()),
     }
+
+
+def _nothing(agent: str, unix_user: str) -> dict[str, Any]:
+    return {
+        "agent": agent, "unix_user": unix_user, "sessions": 0,
+        "tool_calls": 0, "tool_results": 0, "errors": 0,
+        "input_characters": 0, "output_characters": 0, "structured_characters": 0,
+    }  # fmt: skip
 
 
 _COLUMNS = (

@@ -370,6 +370,20 @@ def test_a_fork_finds_the_persisted_output_of_the_session_that_it_copies(store):
     assert store.said("s-1.jsonl").results[0].output_text == "line 1\nline 2\n"
 
 
+def test_a_fork_without_a_mark_has_the_result_of_what_it_copies(store):
+    path = persisted(store, "s-0")
+    details = {"persistedOutputPath": path}
+    for session in ("s-0", "s-1"):
+        more = {"session": session}
+        records = call(1, **more), answer(2, saved(path), details=details, **more)
+        store.write(f"{session}.jsonl", *records)
+    said = [store.said(f"{session}.jsonl") for session in ("s-0", "s-1")]
+    assert [one.codes for one in said] == [[], []]
+    one, other = (one.results[0] for one in said)
+    assert one.output_text == other.output_text == "line 1\nline 2\n"
+    assert one.output_json == other.output_json
+
+
 def test_a_store_that_was_moved_still_has_its_persisted_outputs(store):
     persisted(store)
     elsewhere = f"/home/other/.claude/projects/{SLUG}/s-1/tool-results/b1.txt"
@@ -407,6 +421,29 @@ def test_no_other_file_is_ever_read_for_a_persisted_output(store, path):
     assert said.results[0].output_text == saved(path)
     assert said.codes == ["persisted_output_unread"]
     assert b"planted" not in pickle.dumps([one.message for one in said.issues])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "ROOT/-srv-other/s-2/tool-results/b1.txt",
+        "ROOT/SLUG/../tool-results/b1.txt",
+        "ROOT/SLUG/./tool-results/b1.txt",
+        "SLUG/s-2/tool-results",
+        "ROOT/SLUG/s-2/subagents/b1.txt",
+    ],
+)
+def test_a_structured_result_names_no_other_file_either(store, path):
+    persisted(store, "s-2", text="planted")
+    (store.root / SLUG / "tool-results").mkdir()
+    (store.root / SLUG / "tool-results" / "b1.txt").write_text("planted")
+    path = path.replace("ROOT", str(store.root)).replace("SLUG", SLUG)
+    details = {"persistedOutputPath": path}
+    store.write("s-1.jsonl", call(1), answer(2, saved(path), details=details))
+    said = store.said("s-1.jsonl")
+    assert said.results[0].output_text == saved(path)
+    assert said.codes == ["persisted_output_unread"]
 
 
 def test_what_another_tool_prints_about_persisted_outputs_names_nothing(store):

@@ -197,10 +197,12 @@ class _Transcript:
         """The output that Claude Code put into a file of its own, if it may be read."""
         project = self._item.relative_path.split("/")[0]
         parts = path.split("/")[-4:]
-        sessions = (record.session_id, call[0])
-        if len(parts) < 4 or parts[0] != project or parts[2] != "tool-results":
-            return _unread(record, "it lies outside of the session's tool-results")
-        if parts[1] not in sessions or parts[3] in ("", ".", ".."):
+        sessions = {record.session_id, call[0]}
+        if _details_name(record, path):
+            # Claude Code's own word; a fork's copy names the session that it was copied from.
+            sessions.add(parts[1] if len(parts) == 4 else None)
+        inside = len(parts) == 4 and parts[0] == project and parts[2] == "tool-results"
+        if not inside or parts[1] not in sessions or not {"", ".", ".."}.isdisjoint(parts):
             return _unread(record, "it lies outside of the session's tool-results")
         try:
             data = self._item.read_beside("/".join(parts), most_bytes=LARGEST_OUTPUT_BYTES)
@@ -255,6 +257,12 @@ def _saved(record: Message, text: str) -> str | None:
     if isinstance(path, str):
         return path
     return named[1] if named else None
+
+
+def _details_name(record: Message, path: str) -> bool:
+    """Whether the structured result names the file, not only words that a tool could print."""
+    details = record.details
+    return isinstance(details, dict) and details.get("persistedOutputPath") == path
 
 
 def _unread(record: Message, why: str) -> Issue:
