@@ -14,6 +14,7 @@ from toy_agent import TOY, call, result, session
 
 from yarp.cli import dataset as cli
 from yarp.cli import root
+from yarp.dataset import indexing
 from yarp.dataset.database import Dataset
 from yarp.dataset.extract import check_roots
 from yarp.errors import UsageError
@@ -372,6 +373,16 @@ def test_progress_goes_to_stderr_once_a_run_takes_long(command, filled, monkeypa
     _, out, err = extract(command, filled)
     assert "of 1 sources" in err
     assert "of 1 sources" not in out
+
+
+@pytest.mark.usefixtures("index_of_any_size")
+def test_an_import_tells_of_the_index_that_it_makes(command, filled, monkeypatch):
+    monkeypatch.setattr(cli, "_PROGRESS_AFTER_S", -10)
+    monkeypatch.setattr(cli, "_LINE_EVERY_S", 0)
+    monkeypatch.setattr(indexing.Indexing, "take", lambda *_, **__: None)
+    _, out, err = extract(command, filled)
+    assert "text index: 0 MB, 0 s\n" in err
+    assert "text index" not in out
 
 
 def test_the_console_script_and_the_command_are_the_same(plugin_site, store, yarp_home):

@@ -10,6 +10,7 @@ from yarp.dataset import extract as engine
 from yarp.dataset import indexing, textindex, writer
 from yarp.dataset.database import Dataset
 from yarp.dataset.indexing import Indexing
+from yarp.dataset.ownfiles import index_of
 from yarp.errors import StorageError
 
 pytestmark = pytest.mark.usefixtures("index_of_any_size")
@@ -24,7 +25,7 @@ def extract(store):
 
 def indexed(store):
     """The texts by identity, with the words of each."""
-    with duckdb.connect(indexing.path_of(store.database), read_only=True) as index:
+    with duckdb.connect(index_of(store.database), read_only=True) as index:
         return index.execute("""
             SELECT identity, call_key, always, list_sort(list(word)) FROM texts
             LEFT JOIN (SELECT word, unnest(texts) AS text FROM words) USING (text)
@@ -35,7 +36,7 @@ def made_afterwards(store):
     with Dataset.read(store.database) as dataset:
         assert textindex.update(dataset) == textindex.Update()
     beside = indexed(store)
-    with duckdb.connect(indexing.path_of(store.database)) as index:
+    with duckdb.connect(index_of(store.database)) as index:
         index.execute("UPDATE info SET version = 0")
     with Dataset.read(store.database) as dataset:
         textindex.update(dataset)
@@ -74,7 +75,7 @@ def test_what_comes_together_or_changes_is_made_up_for_in_the_end(store):
 def test_an_index_that_cannot_be_written_leaves_the_import_alone(store):
     store.write("a.jsonl", session("s"), call("a"), result("a"))
     with Dataset.write(store.database) as dataset, Indexing(dataset) as beside:
-        os.mkdir(indexing.path_of(store.database))
+        os.mkdir(index_of(store.database))
         roots = {"sessions": str(store.sessions)}
         report = engine.extract(dataset, TOY, "ann", roots, indexing=beside)
         with pytest.raises(StorageError, match="cannot be written"):
@@ -83,7 +84,7 @@ def test_an_index_that_cannot_be_written_leaves_the_import_alone(store):
 
 
 def test_only_a_large_dataset_has_an_index_until_it_is_half_as_large(store, monkeypatch):
-    path = indexing.path_of(store.database)
+    path = index_of(store.database)
     for size, found, kept in (
         (2, None, False),
         (0.9, True, True),

@@ -1,6 +1,7 @@
 """The text index: current, private, and never the reason that something is not found."""
 
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from yarp.dataset import database, indexing, textindex, wordlist
+from yarp.dataset import database, indexfile, indexing, textindex, wordlist
 from yarp.dataset.database import Dataset, SizeLimitReached
+from yarp.dataset.ownfiles import index_of
+from yarp.dataset.report import verify
 from yarp.dataset.search import search
 from yarp.errors import StorageError
 
@@ -64,16 +67,16 @@ def test_the_index_is_private_and_says_how_much_it_took(dataset_of, calls):
     done = updated(path)
     assert (done.added, done.dropped) == (4, 0)
     assert done.text_bytes == len("command 0one errorcommand 1two")
-    assert os.stat(indexing.path_of(path)).st_mode & 0o777 == 0o600
-    assert not os.path.exists(indexing.path_of(path) + ".wal")
+    assert os.stat(index_of(path)).st_mode & 0o777 == 0o600
+    assert not os.path.exists(index_of(path) + ".wal")
 
 
 def test_an_index_without_changes_is_left_alone(dataset_of, calls):
     path = dataset_of(*calls("one"))
     updated(path)
-    before = os.stat(indexing.path_of(path)).st_mtime_ns
+    before = os.stat(index_of(path)).st_mtime_ns
     assert updated(path) == textindex.Update()
-    assert os.stat(indexing.path_of(path)).st_mtime_ns == before
+    assert os.stat(index_of(path)).st_mtime_ns == before
 
 
 def test_only_what_is_new_is_read_and_what_is_gone_is_dropped(dataset_of, calls):
@@ -100,7 +103,7 @@ def test_an_index_of_which_much_is_gone_is_made_anew(dataset_of, calls):
         left = dataset.row("SELECT count(*) FROM tool_calls")[0]
     assert updated(path).added == left > 0
     assert found(path, "text") == 0
-    with duckdb.connect(indexing.path_of(path), read_only=True) as index:
+    with duckdb.connect(index_of(path), read_only=True) as index:
         words = index.execute("SELECT word FROM words ORDER BY word").fetchall()
     assert ("text",) not in words
 
@@ -173,7 +176,7 @@ def damage_a_block_of(index, table):
 def test_an_import_makes_a_damaged_index_anew(dataset_of, calls, tmp_path):
     path = dataset_of(*calls(*[f"error_{n}" for n in range(50)]))
     assert updated(path).added == 100
-    damage_a_block_of(indexing.path_of(path), "texts")
+    damage_a_block_of(index_of(path), "texts")
     dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
     assert updated(path).added == 102
     assert found(path, "error") == 51
@@ -183,7 +186,7 @@ def test_an_import_makes_a_damaged_index_anew(dataset_of, calls, tmp_path):
 def test_an_index_with_damaged_words_hides_nothing_and_is_made_anew(dataset_of, calls, hold):
     path = dataset_of(*calls(" ".join(f"error_{n}_{n * n}" for n in range(100_000)), "no error"))
     updated(path)
-    index = indexing.path_of(path)
+    index = index_of(path)
     damage_a_block_of(index, "words")
     with Dataset.read(path) as dataset:
         found = indexing.ready(dataset, hold=hold)
@@ -200,10 +203,9 @@ def test_an_index_with_damaged_words_hides_nothing_and_is_made_anew(dataset_of, 
 def test_while_another_process_writes_it_everything_is_read(dataset_of, calls):
     path = dataset_of(*calls("one error"))
     updated(path)
-    dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
     code = (
         "import duckdb, sys\n"
-        f"con = duckdb.connect({indexing.path_of(path)!r})\n"
+        f"con = duckdb.connect({index_of(path)!r})\n"
         "print('open', flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen(
@@ -211,12 +213,135 @@ def test_while_another_process_writes_it_everything_is_read(dataset_of, calls):
     ) as other:
         assert other.stdout.readline() == b"open\n"
         with Dataset.read(path) as dataset:
+            assert indexing.current(dataset) is None
             with pytest.raises(StorageError):
                 indexing.ready(dataset)
             with pytest.raises(StorageError):
                 textindex.update(dataset)
         other.stdin.close()
-    assert found(path, "error") == 2
+    with Dataset.read(path) as dataset:
+        index = indexing.current(dataset)
+        assert search(dataset, "error", index).narrowed
+        index.close()
+    assert found(path, "error") == 1
+
+
+def test_a_search_makes_no_index_and_leaves_one_that_is_stale_as_it_is(dataset_of, calls):
+    path = dataset_of(*calls("one error"))
+    with Dataset.read(path) as dataset:
+        assert indexing.current(dataset) is None
+    assert not os.path.exists(index_of(path))
+    updated(path)
+    dataset_of(*[{**call, "session": "s2"} for call in calls("second error")])
+    before = os.stat(index_of(path)).st_mtime_ns
+    with Dataset.read(path) as dataset:
+        assert indexing.current(dataset) is None
+    assert os.stat(index_of(path)).st_mtime_ns == before
+
+
+@pytest.mark.parametrize("suffix", ["", ".wal"], ids=["itself", "its log"])
+@pytest.mark.parametrize(
+    "put",
+    [os.mkdir, os.mkfifo, lambda place: os.symlink(place + ".elsewhere", place)],
+    ids=["directory", "pipe", "link"],
+)
+def test_what_is_no_file_of_ours_is_neither_read_nor_written(dataset_of, calls, put, suffix):
+    path = dataset_of(*calls("one error"))
+    updated(path)
+    place = index_of(path) + suffix
+    if suffix:
+        open(place, "w").close()
+    os.rename(place, f"{place}.elsewhere")  # a current one
+    before = pathlib.Path(f"{place}.elsewhere").read_bytes()
+    put(place)
+    with Dataset.read(path) as dataset:
+        assert indexing.current(dataset) is None
+        assert verify(dataset)["valid"] is False
+        assert verify(dataset)["regular_files"] is False
+        with pytest.raises(StorageError, match="no regular file"):
+            textindex.update(dataset)
+        indexfile.forget(path)
+    assert os.path.lexists(place)
+    assert pathlib.Path(f"{place}.elsewhere").read_bytes() == before
+
+
+KILLED_WHILE_IT_IS_MADE = """
+import os, sys
+from yarp.dataset import textindex
+from yarp.dataset.database import Dataset
+os.umask(0o022)
+textindex._SEGMENT_BYTES = 1
+done = iter(range(5))
+with Dataset.read(sys.argv[1]) as dataset:
+    textindex.update(dataset, lambda _: next(done, None) is None and os._exit(9))
+"""
+
+
+def test_all_that_a_reader_makes_for_it_is_private_from_the_start(dataset_of, calls):
+    path = dataset_of(*calls(*[f"an error {n}" for n in range(8)]))
+    killed = subprocess.run([sys.executable, "-c", KILLED_WHILE_IT_IS_MADE, path], check=False)
+    assert killed.returncode == 9
+    assert os.path.exists(index_of(path) + ".wal")
+    modes = {
+        os.path.join(place, name): os.stat(os.path.join(place, name)).st_mode & 0o077
+        for place, directories, files in os.walk(os.path.dirname(path))
+        for name in directories + files
+    }
+    assert len(modes) > 3
+    assert not any(modes.values())
+    with Dataset.read(path) as dataset:
+        assert verify(dataset)["private_permissions"]
+
+
+def test_who_made_it_has_the_umask_as_it_was(dataset_of, calls):
+    path = dataset_of(*calls("one error"))
+    os.umask(0o022)
+    with Dataset.read(path) as dataset:
+        textindex.update(dataset)
+        assert os.umask(0o022) == 0o022
+        os.unlink(index_of(path))
+        os.mkdir(index_of(path))
+        with pytest.raises(StorageError):
+            textindex.update(dataset)
+    assert os.umask(0o022) == 0o022
+
+
+INTERRUPTED = """
+import os, sys, signal
+from yarp.dataset import textindex
+from yarp.dataset.database import Dataset
+textindex._SEGMENT_BYTES = 1
+try:
+    with (Dataset.write if sys.argv[2] == "write" else Dataset.read)(sys.argv[1]) as dataset:
+        textindex.update(dataset, lambda _: os.kill(os.getpid(), signal.SIGINT))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("how", ["read", "write"])
+def test_an_interrupt_leaves_no_trace_of_python_s(dataset_of, calls, how):
+    path = dataset_of(*calls(*["an error " * 100_000 + str(n) for n in range(8)]))
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, path, how], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
+def test_its_log_stays_short(dataset_of, calls, monkeypatch):
+    monkeypatch.setattr(textindex, "_SEGMENT_BYTES", 1 << 16)
+    monkeypatch.setattr(indexfile, "_CHECKPOINT", "1MB")
+    texts = [" ".join(map(str, range(n, n + 9000))) for n in range(0, 450_000, 9000)]
+    path = dataset_of(*calls(*texts))
+    logs = []
+
+    def note(_):
+        log = index_of(path) + ".wal"
+        logs.append(os.path.getsize(log) if os.path.exists(log) else 0)
+
+    with Dataset.read(path) as dataset:
+        textindex.update(dataset, note)
+    assert 0 < max(logs) < 3 << 20 < os.path.getsize(index_of(path))
 
 
 def test_an_update_that_is_cut_short_is_gone_on_with(dataset_of, calls, monkeypatch):
@@ -331,7 +456,7 @@ def test_words_that_would_take_more_than_their_share_are_not_listed(dataset_of, 
     unique = " ".join(os.urandom(8).hex() for _ in range(2000))
     path = dataset_of(*calls(unique, "short"))
     updated(path)
-    with duckdb.connect(indexing.path_of(path), read_only=True) as index:
+    with duckdb.connect(index_of(path), read_only=True) as index:
         (listed,) = index.execute("SELECT sum(strlen(word)) FROM words").fetchone()
     assert listed * 4 < len(unique)
     assert found(path, unique[5000:5012].strip()) == 1
@@ -370,7 +495,7 @@ def test_one_huge_text_is_indexed(dataset_of, calls, text, monkeypatch):
     text = text()
     path = dataset_of(*calls(text, "short"))
     updated(path)
-    assert os.path.getsize(indexing.path_of(path)) * 4 < len(text.encode())
+    assert os.path.getsize(index_of(path)) * 4 < len(text.encode())
     for at in range(0, len(text) - 20, len(text) // 5):
         assert found(path, text[at : at + 12], lines=0) >= 1
     assert found(path, "short") == 1
@@ -390,7 +515,7 @@ def test_the_index_finds_what_reading_everything_finds(
     monkeypatch.setattr(textindex, "_PIECE_CHARACTERS", piece)
     monkeypatch.setattr(textindex, "_SEGMENT_BYTES", segment)
     index = duckdb.connect()
-    index.execute(textindex._SCHEMA)
+    index.execute(indexfile.SCHEMA)
     identified = [(b"%d" % at, str(at), text) for at, text in enumerate(texts)]
     textindex.Growing(Dataset("", index, None), index).add(identified)
     found = textindex.TextIndex(index, "")

@@ -196,7 +196,7 @@ def _extract(sources: list[Source], unix_user: str, database: str | None, as_jso
             except YarpError as error:
                 runs.append(Failure(importer.agent, error))
             progress.done()
-        _finish(indexing, runs)
+        _finish(indexing, runs, progress)
     _print_runs(runs, as_json=as_json)
 
 
@@ -266,7 +266,7 @@ def ingest(unix_user: str, agent: str | None, database: str | None, as_json: boo
                 raise
             runs.append(Failure(None, error))
         progress.done()
-        _finish(indexing, runs)
+        _finish(indexing, runs, progress)
     _print_runs(runs, as_json=as_json)
 
 
@@ -287,14 +287,16 @@ class Failure:
         self.error = error
 
 
-def _finish(indexing: Indexing, runs: Sequence[Report | Failure]) -> None:
-    """Bring the text index up to date with what runs have changed; a search could do it too."""
+def _finish(indexing: Indexing, runs: Sequence[Report | Failure], progress: Progress) -> None:
+    """Bring the text index up to date with what runs have changed."""
     written = [run.written for run in runs if not isinstance(run, Failure)]
     if any(each.items or each.dropped for each in written):
         try:
-            indexing.finish()
+            indexing.finish(progress.index)
         except StorageError as error:
+            progress.done()
             text.report([f"the text index is not up to date: {error}"])
+        progress.done()
 
 
 def _print_runs(runs: Sequence[Report | Failure], *, as_json: bool) -> None:
@@ -348,14 +350,21 @@ class Progress:
 
     def __call__(self, done: int, all_items: int) -> None:
         """Take note that so many of the items are done."""
+        of = f" of {all_items}" if all_items else ""
+        self._say(f"{done}{of} sources")
+
+    def index(self, byte_count: int) -> None:
+        """Take note that the index has so many bytes of texts more."""
+        self._say(f"text index: {byte_count // 1_000_000:,} MB")
+
+    def _say(self, what: str) -> None:
         now = time.monotonic()
         every = _PROGRESS_EVERY_S if self._live else _LINE_EVERY_S
         if now - self._last < every:
             return
         self._last = now
         self._shown = True
-        of = f" of {all_items}" if all_items else ""
-        said = f"{done}{of} sources, {now - self._start:.0f} s"
+        said = f"{what}, {now - self._start:.0f} s"
         sys.stderr.write(f"\r\x1b[K{said}" if self._live else f"{said}\n")
         sys.stderr.flush()
 

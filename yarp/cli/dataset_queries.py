@@ -189,30 +189,21 @@ def search(
     """Find a text, as it is, in the inputs and results of all calls.
 
     The count is of all calls that hold it, and exact; the newest ones are shown with their lines.
-    Beside a large dataset a text index narrows what has to be read; it is brought up to date when
-    it is not.
+    Beside a large dataset imports keep a text index, which narrows what has to be read; where it
+    is missing or not current every text is.
     """
     import attrs
 
     from yarp.dataset import indexing
     from yarp.dataset.database import Dataset
     from yarp.dataset.search import search as find
-    from yarp.errors import StorageError, UsageError
+    from yarp.errors import UsageError
 
     if not needle:
         raise UsageError("give a text to look for; an empty one stands everywhere")
     filters = _filters(**chosen)
     with Dataset.read(database) as dataset:
-        index = None
-        try:
-            with Progress() as progress:
-                index = indexing.ready(
-                    dataset,
-                    lambda done: progress.say(f"text index: {done // 1_000_000:,} MB"),
-                    hold=False,
-                )
-        except StorageError:
-            text.report(["the text index cannot be written; every text is read instead"])
+        index = indexing.current(dataset)
         try:
             found = find(
                 dataset,

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from yarp import paths
 from yarp.dataset import rowgroups
 from yarp.dataset.indexing import pays
+from yarp.dataset.ownfiles import narrow_own_files
 from yarp.dataset.temporary import TemporaryDirectory
-from yarp.errors import DataError, PermissionsTooOpen, StorageError
+from yarp.errors import DataError, StorageError
 from yarp.sources.held import remove_leftovers
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ _OUTPUTS = "SELECT call_key, output_text, output_json FROM tool_results"
 _REBUILT_ROWS = 1 << 40
 # What DuckDB says of a file that it can read and that is none of its own, whole ones.
 _DAMAGED = ("Corrupt database file", "not a valid DuckDB", "Could not read enough bytes")
-# What DuckDB puts beside a file, and our own lock.
-_SUFFIXES = ("", ".lock", ".wal", ".wal.checkpoint", ".wal.recovery")
 
 
 class DatasetUnknown(DataError):
@@ -135,7 +133,7 @@ class Dataset:
             paths.require_private(directory, directory=True, narrow=is_default)
             lock = _lock(path)
             remove_leftovers(directory)
-            _narrow_own_files(path)
+            narrow_own_files(path)
             if os.path.exists(path) and not os.path.getsize(path):
                 os.unlink(path)  # what an interrupted first run leaves, or `touch`
             temporary = TemporaryDirectory(path)
@@ -296,6 +294,11 @@ class Dataset:
     def _set_memory(self, byte_count: int) -> None:
         self._memory = byte_count
         self.connection.execute(f"SET memory_limit = '{byte_count}B'")
+
+    def let_go(self) -> None:
+        """Keep no more in memory than it takes to read, until more is written."""
+        if self.is_written:
+            self._set_memory(min(self._memory, self._needed_memory(0)))
 
     def _set_most_temporary(self, byte_count: int) -> None:
         self._most_temporary = byte_count
@@ -486,23 +489,3 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except FileNotFoundError:  # not there yet, or a temporary file that is gone
         return 0
-
-
-def own_files(path: str) -> list[str]:
-    """The files that belong to the dataset at `path`: its own, log, lock, and those of its index.
-
-    None of another name, which may be somebody else's, however it begins. Not the temporary ones:
-    they are gone when they are looked at, and their directory is private.
-    """
-    places = [path + index + suffix for index in ("", ".text") for suffix in _SUFFIXES]
-    return [*filter(os.path.lexists, places)]
-
-
-def _narrow_own_files(path: str) -> None:
-    for each in own_files(path):
-        found = os.lstat(each)
-        if not found.st_mode & 0o077 or stat.S_ISLNK(found.st_mode):
-            continue
-        if found.st_uid != os.getuid():
-            raise PermissionsTooOpen(f"{each} belongs to another user, and others can reach it")
-        os.chmod(each, 0o600)

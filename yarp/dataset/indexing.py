@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from yarp.dataset.beside import Beside
+from yarp.dataset.ownfiles import index_of
 from yarp.errors import StorageError
 
 if TYPE_CHECKING:
@@ -30,19 +30,30 @@ PAYS_BYTES = 384 << 20
 index takes as long as a third of their import."""
 
 
-def path_of(database: str) -> str:
-    """Where the text index of a database lies."""
-    return database + ".text"
-
-
 def pays(database: str) -> bool:
     """Whether the database is so large that an index of its texts is worth its making.
 
     One that is there stays until the database has half that size.
     """
-    index = path_of(database)
+    index = index_of(database)
     least = PAYS_BYTES // 2 if os.path.lexists(index) else PAYS_BYTES
     return _size(database) + _size(database + ".wal") >= least
+
+
+def current(dataset: Dataset) -> TextIndex | None:
+    """The index of a dataset, if there is one that is of its rows and can be read now.
+
+    Makes none: that takes much longer than to read all texts once.
+    """
+    if not pays(dataset.path):
+        return None
+    from yarp.dataset import textindex  # with Arrow
+
+    index = textindex.TextIndex.open(dataset.path)
+    if index is None or index.is_current(dataset):
+        return index
+    index.close()
+    return None
 
 
 def ready(
@@ -67,13 +78,6 @@ def ready(
             index.close()
         textindex.update(dataset, progress)
     return textindex.TextIndex.open(dataset.path)
-
-
-def forget(index: str) -> None:
-    """Remove a text index, if it is there."""
-    for leftover in (index, index + ".wal"):
-        with suppress(OSError):
-            os.unlink(leftover)
 
 
 class Indexing:
@@ -101,24 +105,28 @@ class Indexing:
         """
         if self._given_up or not (calls or results) or not self._is_wanted():
             return
+        if not self._taken:
+            self._dataset.let_go()  # from here on there are two
         self._taken = True
         self._beside.start(partial(self._add, calls, results))
         if at_once:
             self._beside.wait()
 
-    def finish(self) -> textindex.Update | None:
+    def finish(self, progress: Callable[[int], None] | None = None) -> textindex.Update | None:
         """Make the index that of the dataset as it is now; None where none pays.
 
-        Raises StorageError.
+        `progress` is told how many bytes of text are done. Raises StorageError.
         """
         if not self._is_wanted():
-            forget(path_of(self._dataset.path))
+            from yarp.dataset import indexfile
+
+            indexfile.forget(self._dataset.path)
             return None
         from yarp.dataset import textindex  # with Arrow
 
         self._beside.wait()
         growing, self._growing = self._growing, None
-        return textindex.update(self._dataset, growing=growing)
+        return textindex.update(self._dataset, progress, growing)
 
     def _is_wanted(self) -> bool:
         return self._taken or pays(self._dataset.path)
@@ -141,11 +149,18 @@ class Indexing:
 
 
 def _texts(calls: list[Row], results: list[Row]) -> Iterable[tuple[bytes, str, str]]:
-    """Identity, key of the call, text: as `textindex` takes them from the tables."""
-    for call in calls:
+    """Identity, key of the call, text: as `textindex` takes them from the tables.
+
+    The rows are taken out of the lists, so that memory holds the rest of them.
+    """
+    calls.reverse()
+    results.reverse()
+    while calls:
+        call = calls.pop()
         named = f"{call[0]} {call[11].hex().upper()}"
         yield _md5(named), call[0], call[10]
-    for result in results:
+    while results:
+        result = results.pop()
         parts = (part for part in result[4:6] if part is not None)
         yield _md5(result[0]), result[1], "\n".join(parts)
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from yarp.dataset.database import MOST_BYTES, VERSION, own_files, schema_text, told
+from yarp.dataset.database import MOST_BYTES, VERSION, schema_text, told
 from yarp.dataset.keys import result as result_key
+from yarp.dataset.ownfiles import is_regular, own_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from yarp.dataset.database import Dataset
 
 MOST_ISSUES = 1000
+_HOLDS = ("schema_intact", "private_permissions", "regular_files", "under_size_limit")
 _ROWS_AT_ONCE = 256
 
 
@@ -193,13 +195,14 @@ def verify(dataset: Dataset) -> dict[str, Any]:
         "unsettled": one("SELECT unsettled FROM private.state")[0],
         "issues": one("SELECT count(*) FROM import_issues")[0],
         "private_permissions": _private(dataset),
+        "regular_files": all(map(is_regular, own_files(dataset.path))),
         "under_size_limit": dataset.used_bytes() < MOST_BYTES,
     }
     zeros = [name for name in found if name.startswith(("orphan", "unobserved", "bad", "damaged"))]
     found["valid"] = (
         found["schema_version"] == VERSION
         and not any(found[name] for name in zeros)
-        and all(found[n] for n in ("schema_intact", "private_permissions", "under_size_limit"))
+        and all(found[name] for name in _HOLDS)
     )
     return found
 
@@ -245,5 +248,6 @@ def _damaged_results(dataset: Dataset) -> Iterator[str]:
 
 
 def _private(dataset: Dataset) -> bool:
-    places = [dataset.directory, *own_files(dataset.path)]
+    # A link has no mode of its own.
+    places = [dataset.directory, *filter(is_regular, own_files(dataset.path))]
     return not any(stat.S_IMODE(os.lstat(place).st_mode) & 0o077 for place in places)

@@ -7,6 +7,7 @@ the connection is closed, and what a killed process leaves by whoever opens the 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from yarp.sources.held import held_directory, remove, remove_leftovers
 
@@ -25,8 +26,13 @@ class TemporaryDirectory:
             return
 
     def beneath(self, name: str) -> str | None:
-        """The path of a directory in it."""
-        return None if self.path is None else os.path.join(self.path, name)
+        """The path of a directory in it, which is there."""
+        if self.path is None:
+            return None
+        place = os.path.join(self.path, name)
+        with suppress(FileExistsError):
+            os.mkdir(place, 0o700)  # by DuckDB it would be as the umask says
+        return place
 
     def size_bytes(self) -> int:
         """What lies in it."""

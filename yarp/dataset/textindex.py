@@ -11,31 +11,27 @@ was chosen: docs/explanation/text-index.md.
 from __future__ import annotations
 
 import os
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import attrs
 import pyarrow as pa
 
-from yarp.dataset import words
-from yarp.dataset.indexing import forget, path_of
+from yarp.dataset import indexfile, words
+from yarp.dataset.ownfiles import index_of
 from yarp.dataset.wordlist import FiledWords, HeldWords, Narrowed
 from yarp.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from typing import Any
 
     from duckdb import DuckDBPyConnection
 
     from yarp.dataset.database import Dataset
 
-_VERSION = 2
 # Larger segments share more words, and take more memory.
-_SEGMENT_BYTES = 4 << 20
-_MEMORY = "64MB"
-_READING_MEMORY = "256MB"
-_MOST_TEMPORARY_BYTES = 512 << 20
+_SEGMENT_BYTES = 3 << 20
 # The index of a text takes a tenth of its bytes; a quarter is reserved for it.
 _INDEX_SHARE = 4
 # Of a word in one text: its length and the number of that text.
@@ -56,22 +52,6 @@ _MOST_HELD_BYTES = 1 << 30  # of texts; in memory their index takes a third of i
 # Choosing this share of the calls takes longer than to read them all.
 _MANY_SHARE = 5
 
-_SCHEMA = f"""
-CREATE TABLE info (
-    version INTEGER NOT NULL,
-    stamp VARCHAR NOT NULL,
-    texts UINTEGER NOT NULL,
-    text_bytes UBIGINT NOT NULL
-);
-INSERT INTO info VALUES ({_VERSION}, '', 0, 0);
-CREATE TABLE texts (
-    text UINTEGER NOT NULL,
-    identity BLOB NOT NULL,
-    call_key VARCHAR NOT NULL,
-    always BOOLEAN NOT NULL
-);
-CREATE TABLE words (word VARCHAR NOT NULL, texts UINTEGER[] NOT NULL);
-"""
 _STAMP = """
 SELECT concat_ws(' ', (SELECT concat(count(*), ':', bit_xor(hash(call_key, input_sha256)))
                        FROM tool_calls),
@@ -116,37 +96,37 @@ def update(
     """
     import duckdb
 
-    path, anew = path_of(dataset.path), False
+    anew = False
     while True:
         growing = growing or Growing.open(dataset)
-        with _told(path), closing(growing):
+        with _told(dataset.path), closing(growing):
             try:
-                return _update(dataset.connection, growing, progress)
+                return _update(dataset, growing, progress)
             except duckdb.Error as error:
                 if anew or _CORRUPT not in str(error):
                     raise
-        forget(path)
+        indexfile.forget(dataset.path)
         growing, anew = None, True
 
 
-def _update(
-    dataset: DuckDBPyConnection, growing: Growing, progress: Callable[[int], None] | None
-) -> Update:
-    stamp = stamp_of(dataset)
+def _update(dataset: Dataset, growing: Growing, progress: Callable[[int], None] | None) -> Update:
     index = growing.connection
+    stamp = stamp_of(dataset.connection)
     if _one(index, "SELECT stamp FROM info") == stamp:
         return Update()
     index.execute("BEGIN")
     # Until it is whole it is of no state of the dataset.
     index.execute("UPDATE info SET stamp = ''")
-    added, dropped = _changes(dataset, index)
+    added, dropped = _changes(dataset.connection, index)
     if dropped * _GONE_SHARE > int(_one(index, "SELECT count(*) FROM texts")):
         index.execute("DELETE FROM texts; DELETE FROM words; UPDATE info SET text_bytes = 0")
-        added = _identities(dataset)
+        added = _identities(dataset.connection)
     elif dropped:
         index.execute("DELETE FROM texts WHERE identity IN (SELECT identity FROM gone)")
     index.execute("COMMIT")
-    size = growing.add(_texts(dataset, added), progress)
+    dataset.let_go()
+    with closing(_texts(dataset.connection, added)) as texts:
+        size = growing.add(texts, progress)
     index.execute("UPDATE info SET stamp = ?", [stamp])
     index.execute("CHECKPOINT")
     return Update(added.num_rows, dropped, size)
@@ -158,18 +138,30 @@ class Growing:
     def __init__(self, dataset: Dataset, connection: DuckDBPyConnection) -> None:
         self.connection = connection
         self._dataset = dataset
-        self._path = path_of(dataset.path)
+        self._umask: int | None = None
 
     @classmethod
     def open(cls, dataset: Dataset) -> Growing:
         """The index, made if there is none that can be used. Raises StorageError."""
-        path = path_of(dataset.path)
-        with _told(path):
-            return cls(dataset, _open_to_write(path, *dataset.temporary_room("text")))
+        umask = os.umask(0o077)  # until it is closed, as of a dataset
+        try:
+            with _told(dataset.path):
+                place, room = dataset.temporary_room("text")
+                growing = cls(dataset, indexfile.to_write(dataset.path, place, room))
+        except BaseException:
+            os.umask(umask)
+            raise
+        growing._umask = umask
+        return growing
 
     def close(self) -> None:
         """Let the file go; what was added is in it."""
-        self.connection.close()
+        try:
+            self.connection.close()
+        finally:
+            if self._umask is not None:
+                os.umask(self._umask)
+                self._umask = None
 
     def add(
         self,
@@ -181,7 +173,7 @@ class Growing:
         Until `update` the index is of no state of the dataset. Uses none of the dataset's
         connection. Raises StorageError.
         """
-        with _told(self._path):
+        with _told(self._dataset.path):
             return self._add(texts, progress)
 
     def _add(
@@ -211,27 +203,31 @@ class Growing:
             index.execute("COMMIT")
             for name in segment.tables:
                 index.unregister(name)
+            segment.tables.clear()
+            # Else what Arrow freed stays with the process, beside what it takes next.
+            pa.system_memory_pool().release_unused()
             if progress is not None:
                 progress(done)
         return done
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _told(database: str) -> Iterator[None]:
     import duckdb
 
     try:
         yield
     except (duckdb.Error, OSError) as error:
-        raise StorageError(f"{path} cannot be written: {type(error).__name__}") from error
+        place = index_of(database)
+        raise StorageError(f"{place} cannot be written: {type(error).__name__}") from error
 
 
 class TextIndex:
     """An index open for reading."""
 
-    def __init__(self, connection: DuckDBPyConnection, path: str) -> None:
+    def __init__(self, connection: DuckDBPyConnection, database: str) -> None:
         self._connection = connection
-        self._path = path
+        self._database = database
         always = connection.sql("SELECT DISTINCT call_key FROM texts WHERE always")
         self._always = always.to_arrow_table()
         self._calls = int(_one(connection, "SELECT count(DISTINCT call_key) FROM texts"))
@@ -245,15 +241,14 @@ class TextIndex:
         """The index of a database; None when there is none that can be read."""
         import duckdb
 
-        path = path_of(database)
-        connection = _open(path)
+        connection = indexfile.to_read(database)
         if connection is None:
             return None
         try:
-            return cls(connection, path)
+            return cls(connection, database)
         except duckdb.Error:  # damaged; to be made anew
             connection.close()
-            forget(path)
+            indexfile.forget(database)
             return None
 
     def close(self) -> None:
@@ -310,70 +305,7 @@ class TextIndex:
 
     def _give_up(self) -> None:
         self._stamp = self._current = None
-        forget(self._path)
-
-
-def _open_to_write(path: str, temporary: str, room: int) -> DuckDBPyConnection:
-    most = min(room, _MOST_TEMPORARY_BYTES)
-    connection = _open(path, temporary, most)
-    if connection is None:
-        # Of another version, or damaged: it holds nothing that the dataset does not.
-        forget(path)
-        mask = os.umask(0o077)
-        try:
-            connection = _connect(path, temporary, most)
-        finally:
-            os.umask(mask)
-        connection.execute(_SCHEMA)
-    # One commit, one checkpoint: no log of all of it in between.
-    connection.execute("SET checkpoint_threshold = '1GB'")
-    return connection
-
-
-def _open(path: str, temporary: str | None = None, room: int = 0) -> DuckDBPyConnection | None:
-    """The index if it is one of this version, else None. A lock of another process raises.
-
-    `temporary`, to write it: a directory for so many bytes that do not fit into memory.
-    """
-    import duckdb
-
-    if not os.path.exists(path):
-        return None
-    try:
-        connection = _connect(path, temporary, room)
-    except duckdb.IOException as error:
-        if "lock" in str(error).lower() and temporary is not None:
-            raise
-        return None
-    except duckdb.Error:
-        return None
-    try:
-        if _one(connection, "SELECT version FROM info") == _VERSION:
-            return connection
-    except duckdb.Error:
-        pass
-    connection.close()
-    return None
-
-
-def _connect(path: str, temporary: str | None, room: int) -> DuckDBPyConnection:
-    import duckdb
-
-    connection = duckdb.connect(
-        path,
-        read_only=temporary is None,
-        config={
-            "threads": 2,
-            "memory_limit": _READING_MEMORY if temporary is None else _MEMORY,
-            "temp_directory": temporary or "",
-            "max_temp_directory_size": f"{room if temporary else 0}B",
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-        },
-    )
-    connection.execute("SET enable_progress_bar = false")
-    connection.execute("SET enable_external_access = false")  # not before a directory is set
-    return connection
+        indexfile.forget(self._database)
 
 
 def _changes(dataset: DuckDBPyConnection, index: DuckDBPyConnection) -> tuple[pa.Table, int]:
@@ -442,8 +374,12 @@ class _Segment:
         return _INDEX_SHARE * listed_bytes > self.size
 
 
-def _texts(dataset: DuckDBPyConnection, added: pa.Table) -> Iterator[tuple[bytes, str, str]]:
+def _texts(
+    dataset: DuckDBPyConnection, added: pa.Table
+) -> Generator[tuple[bytes, str, str], None, None]:
     """The texts of these identities."""
+    import duckdb
+
     if not added.num_rows:
         return
     dataset.register("added", added)
@@ -455,7 +391,9 @@ def _texts(dataset: DuckDBPyConnection, added: pa.Table) -> Iterator[tuple[bytes
             size = sum(len(text) for _, _, text in rows)
             count = max(1, min(_FETCHED_ROWS, 2 * count, _FETCHED_BYTES * count // max(1, size)))
     finally:
-        dataset.unregister("added")
+        # Not where the rest of them is still to come: it is taken away with the connection.
+        with suppress(duckdb.Error):
+            dataset.unregister("added")
 
 
 def _segments(texts: Iterable[tuple[bytes, str, str]], first: int) -> Iterator[_Segment]:
