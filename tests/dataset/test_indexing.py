@@ -6,8 +6,8 @@ import duckdb
 import pytest
 from toy_agent import ORIGIN_AND_FORK, TOY, call, result, session
 
+from yarp.dataset import database, indexing, textindex, writer
 from yarp.dataset import extract as engine
-from yarp.dataset import indexing, textindex, writer
 from yarp.dataset.database import Dataset
 from yarp.dataset.indexing import Indexing
 from yarp.dataset.ownfiles import index_of
@@ -112,3 +112,13 @@ def test_an_index_that_begins_within_an_import_lists_what_came_before(store, mon
     monkeypatch.setattr(indexing, "PAYS_BYTES", 1_200_000)
     assert 0 < extract(store).added < 16
     assert len(made_afterwards(store)) == 16
+
+
+def test_texts_too_long_for_little_memory_are_listed_with_more(store, monkeypatch):
+    monkeypatch.setattr(indexing.Indexing, "take", lambda *_, **__: None)
+    monkeypatch.setattr(database, "_MEMORY_BYTES_TO_READ", 24 << 20)
+    for number in range(10):
+        text = f"outcome_{number} " * 200_000
+        records = session(f"s{number}", number), call(f"c{number}"), result(f"c{number}", text)
+        store.write(f"{number}.jsonl", *records)
+    assert extract(store).added == 20

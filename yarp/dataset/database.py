@@ -35,6 +35,7 @@ SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_inde
 # size, and so much a row at most.
 _MEMORY_BYTES = 160 << 20
 _MEMORY_BYTES_BESIDE_INDEX = 96 << 20
+_MEMORY_BYTES_TO_READ = 128 << 20  # texts of 24 MiB at a time, and what their copies take
 _INDEX_ROW_BYTES = 1536
 _READ_TOGETHER = 2  # by as many threads, or by one that copies them
 _MOST_MEMORY_BYTES = 4 << 30
@@ -292,13 +293,23 @@ class Dataset:
         return min(least + indexes + texts, _MOST_MEMORY_BYTES)
 
     def _set_memory(self, byte_count: int) -> None:
-        self._memory = byte_count
         self.connection.execute(f"SET memory_limit = '{byte_count}B'")
+        self._memory = byte_count
 
     def let_go(self) -> None:
         """Keep no more in memory than it takes to read, until more is written."""
+        from yarp.dataset.engine import duckdb
+
         if self.is_written:
-            self._set_memory(min(self._memory, self._needed_memory(0)))
+            with suppress(duckdb.OutOfMemoryException):  # it cannot let go of so much
+                self._set_memory(min(self._memory, _MEMORY_BYTES_TO_READ))
+
+    def take_more(self) -> bool:
+        """Take as much memory as there may be, where that is more: some texts are very long."""
+        more = self.is_written and self._memory < _MOST_MEMORY_BYTES
+        if more:
+            self._set_memory(_MOST_MEMORY_BYTES)
+        return more
 
     def _set_most_temporary(self, byte_count: int) -> None:
         self._most_temporary = byte_count

@@ -97,11 +97,17 @@ def update(
     import duckdb
 
     anew = False
+    dataset.let_go()
     while True:
         growing = growing or Growing.open(dataset)
         with _told(dataset.path), closing(growing):
             try:
                 return _update(dataset, growing, progress)
+            except duckdb.OutOfMemoryException:
+                if not dataset.take_more():
+                    raise
+                growing = None
+                continue
             except duckdb.Error as error:
                 if anew or _CORRUPT not in str(error):
                     raise
@@ -124,9 +130,8 @@ def _update(dataset: Dataset, growing: Growing, progress: Callable[[int], None] 
     elif dropped:
         index.execute("DELETE FROM texts WHERE identity IN (SELECT identity FROM gone)")
     index.execute("COMMIT")
-    dataset.let_go()
     with closing(_texts(dataset.connection, added)) as texts:
-        size = growing.add(texts, progress)
+        size = growing.list_words(texts, progress)
     index.execute("UPDATE info SET stamp = ?", [stamp])
     index.execute("CHECKPOINT")
     return Update(added.num_rows, dropped, size)
@@ -174,13 +179,14 @@ class Growing:
         connection. Raises StorageError.
         """
         with _told(self._dataset.path):
-            return self._add(texts, progress)
+            return self.list_words(texts, progress)
 
-    def _add(
+    def list_words(
         self,
         texts: Iterable[tuple[bytes, str, str]],
         progress: Callable[[int], None] | None = None,
     ) -> int:
+        """The same, with DuckDB's own errors."""
         index = self.connection
         done, number = 0, int(_one(index, "SELECT texts FROM info"))
         always = False  # what the last segment's text, which goes on in this one, has come to
