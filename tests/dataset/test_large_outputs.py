@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -72,3 +73,44 @@ def test_large_outputs_are_imported_in_little_memory(store):
     )
     assert int(ran.stdout) < 450 << 10
     assert store.rows("SELECT count(*) FROM tool_results") == [(300,)]
+
+
+WORDS_IMPORT = """
+import resource, sys
+from toy_agent import TOY
+from yarp.dataset import indexing
+from yarp.dataset.database import Dataset
+from yarp.dataset.extract import extract
+indexing.PAYS_BYTES = 150 << 20
+with Dataset.write(sys.argv[1]) as dataset, indexing.Indexing(dataset) as beside:
+    extract(dataset, TOY, "ann", {"sessions": sys.argv[2]}, indexing=beside)
+    assert beside.finish().text_bytes > 100 << 20
+with open("/proc/self/status") as file:
+    print(next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")))
+"""
+
+
+@pytest.mark.slow
+def test_an_index_that_begins_within_an_import_takes_little_memory(store):
+    rnd = random.Random(5)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = [
+        "日本語",
+        *("".join(rnd.choices(letters, k=rnd.randint(3, 11))) for _ in range(30_000)),
+    ]
+    for number in range(32):
+        with open(store.sessions / f"{number:02}.jsonl", "w") as file:
+            file.write(json.dumps({"type": "session", "id": f"s{number}", "at": 1}) + "\n")
+            for at in range(60):
+                text = " ".join(rnd.choices(words, k=13_000))
+                call = {"type": "call", "id": f"c{at}", "input": {"cmd": "x"}}
+                result = {"type": "result", "id": f"c{at}", "text": text}
+                file.write(json.dumps(call) + "\n" + json.dumps(result) + "\n")
+    ran = subprocess.run(
+        [sys.executable, "-c", WORDS_IMPORT, store.database, str(store.sessions)],
+        env={**os.environ, "PYTHONPATH": os.path.dirname(__file__)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(ran.stdout) < 450 << 10

@@ -1,7 +1,7 @@
 """Lists the words of texts while an import goes on, so that they need not be read once more.
 
-Only of a dataset that is so large that it pays: of a small one all texts are read faster. What was
-committed is handed to a thread of its own, which spends its time in DuckDB and Arrow and leaves
+Only of a dataset that is so large that it pays: of a small one all texts are read faster. The
+thread that commits lists what it has committed; it spends its time in DuckDB and Arrow and leaves
 the interpreter to the import. Whatever is missing in the end, or too much, `finish` makes up for:
 the index is one of the dataset's state only after that.
 """
@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from yarp.dataset.beside import Beside
 from yarp.dataset.ownfiles import index_of
 from yarp.errors import StorageError
 
@@ -85,7 +83,6 @@ class Indexing:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        self._beside = Beside()
         self._taken = False
         self._growing: textindex.Growing | None = None
         self._given_up = False
@@ -94,23 +91,21 @@ class Indexing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._beside.close()
         self._let_go()
 
-    def take(self, calls: list[Row], results: list[Row], *, at_once: bool = False) -> None:
-        """Take rows of tool_calls and tool_results that were committed and that are new.
+    @property
+    def has_begun(self) -> bool:
+        """Whether what is committed is listed."""
+        return self._taken
 
-        Those taken before are listed then: the texts of one group are in memory, no more.
-        `at_once`: they are so large that nothing else should be in memory beside them.
-        """
+    def take(self, calls: list[Row], results: list[Row]) -> None:
+        """List the texts of rows of tool_calls and tool_results that were committed and are new."""
         if self._given_up or not (calls or results) or not self._is_wanted():
             return
         if not self._taken:
             self._dataset.let_go()  # from here on there are two
         self._taken = True
-        self._beside.start(partial(self._add, calls, results))
-        if at_once:
-            self._beside.wait()
+        self._add(calls, results)
 
     def finish(self, progress: Callable[[int], None] | None = None) -> textindex.Update | None:
         """Make the index that of the dataset as it is now; None where none pays.
@@ -124,7 +119,6 @@ class Indexing:
             return None
         from yarp.dataset import textindex  # with Arrow
 
-        self._beside.wait()
         growing, self._growing = self._growing, None
         return textindex.update(self._dataset, progress, growing)
 
@@ -149,18 +143,11 @@ class Indexing:
 
 
 def _texts(calls: list[Row], results: list[Row]) -> Iterable[tuple[bytes, str, str]]:
-    """Identity, key of the call, text: as `textindex` takes them from the tables.
-
-    The rows are taken out of the lists, so that memory holds the rest of them.
-    """
-    calls.reverse()
-    results.reverse()
-    while calls:
-        call = calls.pop()
+    """Identity, key of the call, text: as `textindex` takes them from the tables."""
+    for call in calls:
         named = f"{call[0]} {call[11].hex().upper()}"
         yield _md5(named), call[0], call[10]
-    while results:
-        result = results.pop()
+    for result in results:
         parts = (part for part in result[4:6] if part is not None)
         yield _md5(result[0]), result[1], "\n".join(parts)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from yarp.dataset.database import Dataset
 
 # Larger segments share more words, and take more memory.
-_SEGMENT_BYTES = 3 << 20
+_SEGMENT_BYTES = 4 << 20
 # The index of a text takes a tenth of its bytes; a quarter is reserved for it.
 _INDEX_SHARE = 4
 # Of a word in one text: its length and the number of that text.
@@ -148,6 +148,7 @@ class Growing:
     @classmethod
     def open(cls, dataset: Dataset) -> Growing:
         """The index, made if there is none that can be used. Raises StorageError."""
+        pa.system_memory_pool().release_unused()  # and what an import has freed
         umask = os.umask(0o077)  # until it is closed, as of a dataset
         try:
             with _told(dataset.path):
@@ -210,7 +211,7 @@ class Growing:
             for name in segment.tables:
                 index.unregister(name)
             segment.tables.clear()
-            # Else what Arrow freed stays with the process, beside what it takes next.
+            # Else what was freed stays with the process, beside what it takes next.
             pa.system_memory_pool().release_unused()
             if progress is not None:
                 progress(done)

@@ -78,7 +78,9 @@ class Writer:
         if outcome.rows is not None:
             self._bytes += outcome.rows.byte_count
             self._rows += outcome.rows.row_count
-        if self._bytes + _ROW_BYTES * self._rows > GROUP_BYTES:
+        # Where it is listed, too, there is half as much of each.
+        halved = self._indexing is not None and self._indexing.has_begun
+        if self._bytes + _ROW_BYTES * self._rows > GROUP_BYTES >> halved:
             self._start()
 
     def flush(self) -> None:
@@ -136,9 +138,7 @@ class Writer:
         self._empty = False
         self._count(group, written)
         if self._indexing is not None:
-            size = sum(each.rows.byte_count for each in group if each.rows is not None)
-            large = size > _LARGE_BYTES
-            self._indexing.take(written.new_calls, written.new_results, at_once=large)
+            self._indexing.take(written.new_calls, written.new_results)
 
     def _count(self, group: list[Outcome], written: _Group) -> None:
         counts = self.counts
