@@ -77,6 +77,8 @@ def dataset_of(tmp_path):
     def make(*calls, name="calls"):
         path = str(tmp_path / "data" / f"{name}.duckdb")
         with Dataset.write(path) as dataset:
+            # As an import does: so much as the rows may need.
+            dataset.connection.execute("SET memory_limit = '2GB'")
             _fill(dataset.connection, calls)
         return path
 

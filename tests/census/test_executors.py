@@ -125,13 +125,25 @@ def test_an_interrupt_ends_all_at_once(script):
     assert gone(pids)
 
 
+def interrupted(process):
+    """As a person does it: once more where Python loses the first, within a callback of its own."""
+    for left in (1, 0):
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.communicate(timeout=15)  # none that is left holds its streams open
+        except subprocess.TimeoutExpired:
+            if not left:
+                raise
+        else:
+            return
+
+
 def test_an_interrupt_while_processes_start_ends_all(script):
     """It may come at any moment of it."""
     for milliseconds in range(40, 200, 20):
         process = script("told", [1000, 1000, 1000])
         time.sleep(milliseconds / 1000)
-        os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=30)  # none that is left holds its streams open
+        interrupted(process)
         assert process.returncode
 
 

@@ -1,5 +1,6 @@
 """One task at a time beside its caller, and nothing that it raises is lost."""
 
+import sys
 import threading
 
 import pytest
@@ -45,3 +46,14 @@ def test_closing_waits_and_says_nothing_of_what_was_raised():
     beside.close()
     assert ended == [1]
     beside.close()
+
+
+def test_the_interpreter_is_handed_over_quickly_until_all_are_closed():
+    before = sys.getswitchinterval()
+    one, other = Beside(), Beside()
+    one.start(lambda: None)
+    other.start(lambda: None)
+    assert sys.getswitchinterval() < before
+    one.close()
+    other.close()
+    assert sys.getswitchinterval() == before

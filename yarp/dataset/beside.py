@@ -5,11 +5,15 @@ DuckDB and Arrow leave the interpreter to others while they work.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future, ThreadPoolExecutor
+
+# Back from DuckDB, a task waits so long for the interpreter; of an import, usually a tenth.
+_SWITCH_S = 0.0002
 
 
 class Beside:
@@ -19,6 +23,7 @@ class Beside:
         # The same thread for all: what one has freed is not there for the next one's memory.
         self._thread: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
+        self._switch_s = 0.0
 
     def start(self, task: Callable[[], None]) -> None:
         """Run a task once the one before has ended. Raises what that one raised."""
@@ -27,6 +32,8 @@ class Beside:
             from concurrent.futures import ThreadPoolExecutor  # most runs find nothing new
 
             self._thread = ThreadPoolExecutor(1)
+            self._switch_s = sys.getswitchinterval()
+            sys.setswitchinterval(min(self._switch_s, _SWITCH_S))
         self._running = self._thread.submit(task)
 
     def wait(self) -> None:
@@ -40,3 +47,5 @@ class Beside:
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
+            if self._switch_s > _SWITCH_S:  # else another one's doing, which ends that
+                sys.setswitchinterval(self._switch_s)
