@@ -3,9 +3,9 @@
 import threading
 
 import pytest
-from toy_agent import TOY, call, session
+from toy_agent import TOY, call, result, session
 
-from yarp.dataset import writer
+from yarp.dataset import group, writer
 from yarp.dataset.database import Dataset, SizeLimitReached
 from yarp.dataset.extract import extract
 
@@ -34,3 +34,13 @@ def test_what_keeps_a_group_from_being_committed_ends_the_run(store, monkeypatch
     with Dataset.write(store.database) as dataset:
         extract(dataset, TOY, "ann", {"sessions": str(store.sessions)})
         assert dataset.row("SELECT count(*) FROM tool_calls") == (6,)
+
+
+def test_results_enter_in_portions_and_none_is_left_out(store, monkeypatch):
+    monkeypatch.setattr(group, "_PORTION_BYTES", 5)
+    records = [each for n in range(7) for each in (call(f"c{n}"), result(f"c{n}", "x" * n))]
+    store.write("a.jsonl", session("s"), *records)
+    store.extract()
+    assert store.rows("SELECT output_text FROM tool_results ORDER BY 1") == [
+        ("x" * n,) for n in range(7)
+    ]
