@@ -12,7 +12,7 @@ import pytest
 from toy_agent import call, result, session
 
 from yarp.dataset import report
-from yarp.dataset.database import Dataset, DatasetUnknown, default_path, schema_text
+from yarp.dataset.database import Dataset, DatasetUnknown, default_path, schema_text, told
 from yarp.errors import DataError, PermissionsTooOpen, StorageError, YarpError
 
 SEED_TABLES = [
@@ -378,3 +378,10 @@ def test_a_shell_of_python_sees_no_progress_of_the_engine(store):
     command = [sys.executable, "-c", code, store.database]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "(False,) [(False,)]\n"
+
+
+def test_an_interrupt_within_the_engine_is_one():
+    with pytest.raises(KeyboardInterrupt), told("x"):
+        raise RuntimeError("Query interrupted")  # as DuckDB says it, between two of its tasks
+    with pytest.raises(RuntimeError), told("x"):
+        raise RuntimeError("anything else")

@@ -438,6 +438,10 @@ def told(path: str) -> Iterator[None]:
         ) from None
     except (duckdb.OutOfMemoryException, duckdb.TransactionException) as error:
         raise _stopped(path, error) from None
+    except RuntimeError as error:  # what DuckDB makes of an interrupt
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
     except duckdb.Error as error:
         kind = type(error).__name__
         raise DataError(damaged if kind == "Error" else f"{damaged}: {kind}") from None
