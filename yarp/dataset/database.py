@@ -31,7 +31,7 @@ MOST_BYTES = 10_000_000_000
 
 NEEDS = "the dataset needs DuckDB and PyArrow: pip install 'yarp-core[dataset]'"
 SCHEMA_FILES = ("001_dataset.sql", "002_private.sql", "003_views.sql", "004_indexes.sql")
-# As fast on 200 MB as with 4 GB; an import takes 340 MB then. Indexes need a part of the file's
+# An import of 200 MB takes 340 MB then; 224 MB made it no faster. Indexes need a part of the file's
 # size, and so much a row at most.
 _MEMORY_BYTES = 160 << 20
 _MEMORY_BYTES_BESIDE_INDEX = 96 << 20
